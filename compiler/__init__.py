@@ -1,0 +1,1 @@
+"""Targets, pipelines, the driver, the command line and the code generators."""

@@ -1,0 +1,1 @@
+"""Passes: each turns a module into a module that means the same."""

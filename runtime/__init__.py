@@ -1,0 +1,1 @@
+"""Loading and running artifacts. Imports nothing of ir, passes, compiler or frontends."""
