@@ -1,1 +1,1 @@
-"""The intermediate representations: dims and facts, types, graph, loops, the op registry, parser, printer and verifier."""
+"""The intermediate representations: dims, facts, types, graph, loops, ops, parser, printer and verifier."""

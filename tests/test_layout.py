@@ -1,0 +1,76 @@
+"""The shape of the repository: one name per module, links and mapping in step, files short enough to read."""
+
+import ast
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("ir", "passes", "compiler", "runtime", "frontends")
+CODE = ("pliant", *FOLDERS, "tests", "examples", "benchmarks", "docs")
+MAX_LINES = 500
+
+
+def python_files() -> Iterator[Path]:
+    for folder in CODE:
+        for parent, _, names in os.walk(ROOT / folder):  # links are not followed: each file comes once
+            yield from (Path(parent, name) for name in names if name.endswith(".py"))
+
+
+def absolute_imports(file: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.lineno, node.module
+
+
+def test_no_folder_is_imported_by_its_bare_name() -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: import of {name}"
+        for file in python_files()
+        for line, name in absolute_imports(file)
+        if name.partition(".")[0] in FOLDERS
+    ]
+    assert not wrong, "say pliant.ir, or ..ir inside the package:\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_links_are_relative_and_lead_to_the_folder(folder: str) -> None:
+    link = ROOT / "pliant" / folder
+    assert link.is_symlink()
+    assert os.readlink(link) == f"../{folder}"
+
+
+def test_every_file_is_short_enough_to_read() -> None:
+    lengths = {file.relative_to(ROOT): len(file.read_text(encoding="utf-8").splitlines()) for file in python_files()}
+    long = [f"{file}: {lines} lines" for file, lines in lengths.items() if lines > MAX_LINES]
+    assert not long, f"more than {MAX_LINES} lines, split it:\n" + "\n".join(long)
+
+
+def test_a_module_has_the_same_name_from_the_checkout_and_from_elsewhere(tmp_path: Path) -> None:
+    code = "import sys, pliant.ir as m; print(m.__name__, sorted({'ir', 'passes'} & set(sys.modules)))"
+    for cwd in (ROOT, tmp_path):
+        done = subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=True)
+        assert done.stdout.split("\n")[0] == "pliant.ir []"
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_module_once(tmp_path: Path) -> None:
+    """The mapping in setup.py is what builds: the links must add nothing and lose nothing."""
+    pytest.importorskip("setuptools")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        built = [name for name in archive.namelist() if name.endswith((".py", ".lark", "py.typed"))]
+    expected = {"pliant/__init__.py", "pliant/__main__.py", "pliant/py.typed"}
+    for folder in FOLDERS:
+        for suffix in ("*.py", "*.lark"):
+            expected |= {f"pliant/{file.relative_to(ROOT).as_posix()}" for file in (ROOT / folder).rglob(suffix)}
+    assert sorted(built) == sorted(expected)
