@@ -8,7 +8,6 @@ PYTEST_ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 BUILD_FILES := setup.py pyproject.toml
-LINTED := pliant/__init__.py pliant/__main__.py setup.py ir passes compiler runtime frontends tests examples benchmarks docs
 
 # One virtual environment is shared by all targets, so two installs must never run at once.
 .NOTPARALLEL:
@@ -18,7 +17,7 @@ LINTED := pliant/__init__.py pliant/__main__.py setup.py ir passes compiler runt
 .PHONY: help
 help: ## Show this list
 	@echo "Targets (variables: PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) PYTEST_ARGS=...):"
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(VENV)/.stamp-run ## Compile the examples, run them at several sizes, compare with numpy
@@ -38,7 +37,7 @@ bless: $(VENV)/.stamp-test ## Rewrite the expected output of the file tests; rea
 
 .PHONY: lint
 lint: $(VENV)/.stamp-lint ## ruff, mypy --strict, and who may import whom (import-linter)
-	$(BIN)/ruff check $(wildcard $(LINTED))
+	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
