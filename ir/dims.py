@@ -1,0 +1,558 @@
+"""Integer dimension expressions in a canonical form.
+
+A `Dim` is a polynomial with integer coefficients over atoms::
+
+    Dim       = sum of coefficient * monomial
+    monomial  = sorted product of atoms, () for the constant
+    atom      = symbol name | FloorDiv(numerator, denominator) | Extremum("min" | "max", arguments)
+
+Floor division and modulus have Python's meaning for every sign; a modulus is kept as `a - b*(a//b)`, so that
+`8*(n//8) + n % 8 == n` holds by construction. Two dims that print alike are equal, and equality is a comparison of
+canonical forms. It is sound (equal dims have equal values wherever both are defined) but, with floor division and
+extrema about, not complete: `Facts` proves what the form alone does not show.
+
+Loop indices are dims too, so the arithmetic is plain dictionaries, without any computer algebra system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from typing import Literal, Protocol, TypeAlias, TypeVar, Union
+
+T = TypeVar("T")
+
+Atom: TypeAlias = Union[str, "FloorDiv", "Extremum"]
+Monomial: TypeAlias = tuple[Atom, ...]
+DimLike: TypeAlias = Union["Dim", int, str]
+
+
+class Algebra(Protocol[T]):
+    """What `Dim.fold` needs of a visitor; floordiv and mod have Python's meaning."""
+
+    def const(self, value: int) -> T: ...
+    def sym(self, name: str) -> T: ...
+    def add(self, a: T, b: T) -> T: ...
+    def mul(self, a: T, b: T) -> T: ...
+    def floordiv(self, a: T, b: T) -> T: ...
+    def mod(self, a: T, b: T) -> T: ...
+    def min(self, a: T, b: T) -> T: ...
+    def max(self, a: T, b: T) -> T: ...
+
+
+@dataclass(frozen=True)
+class FloorDiv:
+    """`numerator // denominator`, irreducible; a constant denominator is at least 2."""
+
+    numerator: Dim
+    denominator: Dim
+
+    @cached_property
+    def key(self) -> tuple[int, str]:
+        return (1, f"({self.numerator})//({self.denominator})")
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.numerator, self.denominator))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (FloorDiv, (self.numerator, self.denominator))
+
+
+@dataclass(frozen=True)
+class Extremum:
+    """`min(arguments)` or `max(arguments)` of at least two arguments that differ by more than a constant."""
+
+    kind: Literal["min", "max"]
+    arguments: tuple[Dim, ...]
+
+    @cached_property
+    def key(self) -> tuple[int, str]:
+        return (2, f"{self.kind}({','.join(map(str, self.arguments))})")
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.kind, self.arguments))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Extremum, (self.kind, self.arguments))
+
+
+def atom_key(atom: Atom) -> tuple[int, str]:
+    """Order of atoms: symbols by name, then divisions, then extrema."""
+    return (0, atom) if type(atom) is str else atom.key  # type: ignore[union-attr]
+
+
+def monomial_key(monomial: Monomial) -> tuple[int, tuple[tuple[int, str], ...]]:
+    """Graded lexicographic order, largest monomial first; the constant comes last."""
+    return (-len(monomial), tuple(map(atom_key, monomial)))
+
+
+class Dim:
+    """An immutable integer expression in canonical form.
+
+    Not a dataclass: the terms are a dictionary that arithmetic builds directly, and hash, order and text are cached.
+    """
+
+    __slots__ = ("_hash", "_sorted", "_symbols", "_terms", "_text")
+    _terms: dict[Monomial, int]
+    _hash: int | None
+    _sorted: tuple[tuple[Monomial, int], ...] | None
+    _symbols: frozenset[str] | None
+    _text: str | None
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        """Use `Dim.of`; `terms` must be canonical: sorted monomials, no zero coefficient."""
+        self._terms = dict(terms)
+        self._hash = self._sorted = self._symbols = self._text = None
+
+    @staticmethod
+    def of(value: DimLike) -> Dim:
+        """A dim from an integer, a symbol's name, or a dim."""
+        if isinstance(value, Dim):
+            return value
+        if isinstance(value, str):
+            return _make({(value,): 1})
+        number = int(value)
+        return _make({(): number} if number else {})
+
+    # -- structure
+
+    @property
+    def terms(self) -> tuple[tuple[Monomial, int], ...]:
+        """(monomial, coefficient) pairs in graded lexicographic order."""
+        if self._sorted is None:
+            items = self._terms.items()
+            self._sorted = tuple(items) if len(items) < 2 else tuple(sorted(items, key=lambda t: monomial_key(t[0])))
+        return self._sorted
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names of the symbols it depends on, inside divisions and extrema too."""
+        if self._symbols is None:
+            names: set[str] = set()
+            for monomial in self._terms:
+                for atom in monomial:
+                    if isinstance(atom, str):
+                        names.add(atom)
+                    else:
+                        names.update(*(child.symbols for child in children(atom)))
+            self._symbols = frozenset(names)
+        return self._symbols
+
+    @property
+    def is_const(self) -> bool:
+        terms = self._terms
+        return not terms or (len(terms) == 1 and () in terms)
+
+    @property
+    def value(self) -> int:
+        """The integer; ValueError when it is not a constant."""
+        if not self.is_const:
+            raise ValueError(f"{self} is not a constant")
+        return self._terms.get((), 0)
+
+    @property
+    def constant(self) -> int:
+        """The constant term."""
+        return self._terms.get((), 0)
+
+    @property
+    def name(self) -> str | None:
+        """The symbol's name when the dim is a bare symbol."""
+        if len(self._terms) == 1:
+            ((monomial, coefficient),) = self._terms.items()
+            if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
+                return monomial[0]
+        return None
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """The distinct atoms of its monomials, in order; what stands inside an atom is not listed."""
+        return tuple(sorted({atom for monomial in self._terms for atom in monomial}, key=atom_key))
+
+    def coefficient(self, monomial: Monomial) -> int:
+        return self._terms.get(monomial, 0)
+
+    # -- comparison
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dim):
+            return self is other or self._terms == other._terms
+        if isinstance(other, int):
+            return self.is_const and self._terms.get((), 0) == other
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self.value) if self.is_const else hash(frozenset(self._terms.items()))
+        return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The cached hash depends on the process (string hashing), so that only the terms travel.
+        return (Dim, (self._terms,))
+
+    # -- arithmetic
+
+    def __add__(self, other: DimLike) -> Dim:
+        terms = dict(self._terms)
+        for monomial, coefficient in Dim.of(other)._terms.items():
+            total = terms.get(monomial, 0) + coefficient
+            if total:
+                terms[monomial] = total
+            else:
+                del terms[monomial]
+        return _make(terms)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dim:
+        return _make({monomial: -coefficient for monomial, coefficient in self._terms.items()})
+
+    def __sub__(self, other: DimLike) -> Dim:
+        return self + -Dim.of(other)
+
+    def __rsub__(self, other: DimLike) -> Dim:
+        return -self + other
+
+    def __mul__(self, other: DimLike) -> Dim:
+        if type(other) is int:
+            return _make({m: c * other for m, c in self._terms.items()} if other else {})
+        terms: dict[Monomial, int] = {}
+        factors = Dim.of(other)._terms.items()
+        for left, a in self._terms.items():
+            for right, b in factors:
+                monomial = _product(left, right)
+                terms[monomial] = terms.get(monomial, 0) + a * b
+        return _make({m: c for m, c in terms.items() if c})
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: DimLike) -> Dim:
+        """Floor division; ZeroDivisionError when the divisor is the constant 0."""
+        return _floordiv(self, Dim.of(other))
+
+    def __rfloordiv__(self, other: DimLike) -> Dim:
+        return _floordiv(Dim.of(other), self)
+
+    def __mod__(self, other: DimLike) -> Dim:
+        """Python's modulus: the result has the divisor's sign."""
+        divisor = Dim.of(other)
+        return self - divisor * _floordiv(self, divisor)
+
+    def __rmod__(self, other: DimLike) -> Dim:
+        return Dim.of(other) % self
+
+    @staticmethod
+    def min(*dims: DimLike) -> Dim:
+        return _extremum("min", map(Dim.of, dims))
+
+    @staticmethod
+    def max(*dims: DimLike) -> Dim:
+        return _extremum("max", map(Dim.of, dims))
+
+    @staticmethod
+    def ceildiv(a: DimLike, b: DimLike) -> Dim:
+        return -((-Dim.of(a)) // b)
+
+    @staticmethod
+    def product(dims: Iterable[DimLike]) -> Dim:
+        """The product; 1 for none (the number of elements of a shape)."""
+        result = Dim.of(1)
+        for dim in dims:
+            result = result * dim
+        return result
+
+    # -- use
+
+    def subs(self, values: Mapping[str, DimLike]) -> Dim:
+        """All symbols named in `values` replaced at once."""
+        if self.symbols.isdisjoint(values):
+            return self
+        result = Dim.of(0)
+        for monomial, coefficient in self._terms.items():
+            term = Dim.of(coefficient)
+            for atom in monomial:
+                term = term * _subs_atom(atom, values)
+            result = result + term
+        return result
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """Its value; KeyError for a symbol without a value, ZeroDivisionError for a divisor that is 0."""
+        result = 0
+        for monomial, coefficient in self._terms.items():
+            term = coefficient
+            for atom in monomial:
+                term *= values[atom] if isinstance(atom, str) else _evaluate_atom(atom, values)
+            result += term
+        return result
+
+    def fold(self, algebra: Algebra[T]) -> T:
+        """The expression rebuilt in another algebra, for example as instructions of a code generator.
+
+        Moduli are found again, so that `n - 8*(n//8)` is visited as `mod(n, 8)`; the order is deterministic.
+        """
+        from .dims_view import fold
+
+        return fold(self, algebra)
+
+    def __str__(self) -> str:
+        if self._text is None:
+            from .dims_view import text
+
+            self._text = text(self)
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Dim({self})"
+
+
+def _make(terms: dict[Monomial, int]) -> Dim:
+    """A dim that takes over `terms`, already canonical, without copying."""
+    dim = Dim.__new__(Dim)
+    dim._terms = terms
+    dim._hash = dim._sorted = dim._symbols = dim._text = None
+    return dim
+
+
+def children(atom: Atom) -> tuple[Dim, ...]:
+    """The dims that an atom is made of; none for a symbol."""
+    if isinstance(atom, FloorDiv):
+        return (atom.numerator, atom.denominator)
+    return atom.arguments if isinstance(atom, Extremum) else ()
+
+
+def of_atom(atom: Atom) -> Dim:
+    return _make({(atom,): 1})
+
+
+def rebuild(atom: Atom, parts: Iterable[Dim]) -> Dim:
+    """The atom's operation applied to new parts, in canonical form."""
+    if isinstance(atom, str):
+        return Dim.of(atom)
+    if isinstance(atom, FloorDiv):
+        numerator, denominator = parts
+        return _floordiv(numerator, denominator)
+    return _extremum(atom.kind, parts)
+
+
+def _subs_atom(atom: Atom, values: Mapping[str, DimLike]) -> Dim:
+    if isinstance(atom, str):
+        return Dim.of(values[atom]) if atom in values else Dim.of(atom)
+    return rebuild(atom, [child.subs(values) for child in children(atom)])
+
+
+def _evaluate_atom(atom: FloorDiv | Extremum, values: Mapping[str, int]) -> int:
+    parts = [child.evaluate(values) for child in children(atom)]
+    if isinstance(atom, FloorDiv):
+        return parts[0] // parts[1]
+    return min(parts) if atom.kind == "min" else max(parts)
+
+
+def _product(left: Monomial, right: Monomial) -> Monomial:
+    if not left or not right:
+        return left or right
+    return tuple(sorted(left + right, key=atom_key))
+
+
+def _quotient(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """`monomial / divisor` when it divides."""
+    rest = list(monomial)
+    for atom in divisor:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
+
+
+# -- floor division
+
+
+def divmod_poly(numerator: Dim, divisor: Dim) -> tuple[Dim, Dim]:
+    """(q, r) with numerator == q*divisor + r, by long division in graded lexicographic order.
+
+    No term of r can be reduced by the divisor's leading term, which makes r unique. ZeroDivisionError for divisor 0.
+    """
+    if not divisor._terms:
+        raise ZeroDivisionError("division by zero")
+    lead, lead_coefficient = divisor.terms[0]
+    quotient, rest = Dim.of(0), numerator
+    done = False
+    while not done:
+        done = True
+        for monomial, coefficient in rest.terms:
+            factor = _quotient(monomial, lead)
+            if factor is not None and coefficient // lead_coefficient:
+                step = _make({factor: coefficient // lead_coefficient})
+                quotient, rest = quotient + step, rest - step * divisor
+                done = False
+                break
+    return quotient, rest
+
+
+def _floordiv(numerator: Dim, denominator: Dim) -> Dim:
+    if denominator.is_const:
+        return _floordiv_const(numerator, denominator.value)
+    if denominator.terms[0][1] < 0:
+        numerator, denominator = -numerator, -denominator
+    quotient, rest = divmod_poly(numerator, denominator)
+    if not rest._terms:
+        return quotient
+    common = _common_monomial([*rest._terms, *denominator._terms])
+    content = gcd(*rest._terms.values(), *denominator._terms.values())
+    if common or content > 1:
+        # (g*x) // (g*d) == x // d for every g != 0; a zero g has no value on the left to disagree with.
+        return quotient + _floordiv(_cancel(rest, common, content), _cancel(denominator, common, content))
+    return quotient + _make({(FloorDiv(rest, denominator),): 1})
+
+
+def _common_monomial(monomials: list[Monomial]) -> Monomial:
+    common = list(monomials[0])
+    for monomial in monomials[1:]:
+        rest = list(monomial)
+        kept = []
+        for atom in common:
+            if atom in rest:
+                rest.remove(atom)
+                kept.append(atom)
+        common = kept
+    return tuple(common)
+
+
+def _cancel(dim: Dim, monomial: Monomial, content: int) -> Dim:
+    return _make({_quotient(m, monomial) or (): c // content for m, c in dim._terms.items()})
+
+
+def _floordiv_const(numerator: Dim, divisor: int) -> Dim:
+    if divisor == 0:
+        raise ZeroDivisionError(f"{numerator} // 0")
+    if divisor < 0:
+        numerator, divisor = -numerator, -divisor
+    if divisor == 1:
+        return numerator
+    quotient, rest = _split(numerator, divisor)
+    if not rest:
+        return quotient + numerator.constant // divisor
+    # floor((g*x + c) / (g*k)) == floor((x + floor(c/g)) / k)
+    content = gcd(divisor, *rest.values())
+    divisor //= content
+    whole, constant = divmod(numerator.constant // content, divisor)
+    quotient = quotient + whole
+    if content > 1:
+        rest = {monomial: coefficient // content for monomial, coefficient in rest.items()}
+    if divisor == 1:
+        return quotient + _make(rest) + constant
+    return quotient + _reduced_floordiv(rest, constant, divisor)
+
+
+def _split(numerator: Dim, divisor: int) -> tuple[Dim, dict[Monomial, int]]:
+    """The multiples of the divisor taken out; what remains has coefficients in (-divisor/2, divisor/2], no constant."""
+    quotient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, coefficient in numerator._terms.items():
+        if not monomial:
+            continue
+        remainder = coefficient % divisor
+        if 2 * remainder > divisor:
+            remainder -= divisor
+        if remainder:
+            rest[monomial] = remainder
+        if remainder != coefficient:
+            quotient[monomial] = (coefficient - remainder) // divisor
+    return _make(quotient), rest
+
+
+def _reduced_floordiv(rest: dict[Monomial, int], constant: int, divisor: int) -> Dim:
+    """(rest + constant) // divisor where 0 <= constant < divisor and rest is reduced and shares no factor with it."""
+    if divisor == 2:
+        # All coefficients are 1 here, and (x + 1)//2 == x - x//2 leaves one form for both roundings.
+        if constant:
+            return _make(rest) - _reduced_floordiv(rest, 0, 2)
+    else:
+        # floor(x/k) == -floor((k-1-x)/k) leaves the choice of a sign; a coefficient of k/2 has none.
+        lead = min((m for m, c in rest.items() if 2 * c != divisor), key=monomial_key)
+        if rest[lead] < 0:
+            return -_floordiv_const((divisor - 1 - constant) - _make(rest), divisor)
+    inner = _only_floordiv(rest)
+    if inner is not None:
+        # floor((floor(x/b) + y) / k) == floor((x + b*y) / (b*k)) for integer y and positive b, k
+        others = {m: c for m, c in rest.items() if m != (inner,)}
+        base = inner.denominator.value
+        return _floordiv_const(inner.numerator + (_make(others) + constant) * base, base * divisor)
+    numerator = _make({**rest, (): constant} if constant else rest)
+    return _make({(FloorDiv(numerator, Dim.of(divisor)),): 1})
+
+
+def _only_floordiv(rest: dict[Monomial, int]) -> FloorDiv | None:
+    """The one division by a constant among the terms, if there is exactly one and its coefficient is 1."""
+    found = [m[0] for m in rest if len(m) == 1 and isinstance(m[0], FloorDiv) and m[0].denominator.is_const]
+    if len(found) == 1 and isinstance(found[0], FloorDiv) and rest[(found[0],)] == 1:
+        return found[0]
+    return None
+
+
+# -- minimum and maximum
+
+
+def _extremum(kind: Literal["min", "max"], dims: Iterable[Dim]) -> Dim:
+    pick = min if kind == "min" else max
+    best: dict[Dim, int] = {}  # non-constant part -> its best constant
+    for dim in _flatten(kind, dims):
+        constant = dim.constant
+        base = dim - constant
+        best[base] = pick(best[base], constant) if base in best else constant
+    if not best:
+        raise ValueError(f"{kind} of no dims")
+    args = [base + constant for base, constant in best.items()]
+    if len(args) == 1:
+        return args[0]
+    # What is common is taken out: of each monomial the least coefficient, which makes the form the same whatever is
+    # added to all arguments, and then the common integer factor.
+    monomials = {m for arg in args for m in arg._terms}
+    least = ((m, min(arg._terms.get(m, 0) for arg in args)) for m in monomials)
+    shift = _make({m: c for m, c in least if c})
+    args = [arg - shift for arg in args]
+    content = gcd(*(c for arg in args for c in arg._terms.values()))
+    if content > 1:
+        args = [_cancel(arg, (), content) for arg in args]
+    args.sort(key=lambda arg: [(monomial_key(m), c) for m, c in arg.terms])
+    return shift + _make({(Extremum(kind, tuple(args)),): content})
+
+
+def _flatten(kind: Literal["min", "max"], dims: Iterable[Dim]) -> Iterator[Dim]:
+    """min(min(a, b) + c, d) as a + c, b + c, d."""
+    for dim in dims:
+        for monomial, coefficient in dim._terms.items():
+            atom = monomial[0] if len(monomial) == 1 else None
+            if isinstance(atom, Extremum):
+                same = atom.kind == kind and coefficient > 0
+                opposite = atom.kind != kind and coefficient < 0  # -max(a, b) is min(-a, -b)
+                if same or opposite:
+                    rest = dim - _make({monomial: coefficient})
+                    yield from _flatten(kind, [arg * coefficient + rest for arg in atom.arguments])
+                    break
+        else:
+            yield dim
+
+
+def linear(dim: Dim, name: str) -> tuple[Dim, Dim] | None:
+    """(coefficient, rest) with dim == coefficient*name + rest, both free of `name`; None when there are none."""
+    coefficient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, factor in dim._terms.items():
+        if name in monomial:
+            others = _quotient(monomial, (name,))
+            assert others is not None
+            coefficient[others] = factor
+        else:
+            rest[monomial] = factor
+    result = _make(coefficient), _make(rest)
+    return None if name in result[0].symbols or name in result[1].symbols else result
