@@ -1,0 +1,106 @@
+"""Writes the pages of docs/ that come from the code; `--check` only says whether they are current (exit status 1).
+
+    python docs/generate.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from pliant.ir.op import Op
+from pliant.ir.registry import registry
+
+DOCS = Path(__file__).resolve().parent
+
+
+def attributes(op: type[Op]) -> str:
+    """The attributes as a call writes them, defaults included."""
+    shown = []
+    for field in dataclasses.fields(op):
+        if field.default is not dataclasses.MISSING:
+            shown.append(f"{field.name}={written(field.default)}")
+        elif field.default_factory is not dataclasses.MISSING:
+            shown.append(f"{field.name}={written(field.default_factory())}")
+        else:
+            shown.append(field.name)
+    return ", ".join(shown)
+
+
+def written(value: object) -> str:
+    """An attribute's value in the language's spelling."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(written, value))}]"
+    return str(value)
+
+
+def call(op: type[Op]) -> str:
+    """How a call of the op looks: operands, then attributes by name."""
+    return f"{op.name}({', '.join(part for part in (', '.join(op.signature), attributes(op)) if part)})"
+
+
+def summary(op: type[Op]) -> str:
+    """The first paragraph of the op's own docstring, on one line; dataclasses invent one, which says nothing."""
+    doc = inspect.cleandoc(op.__dict__.get("__doc__") or "")
+    if doc.startswith(f"{op.__name__}("):
+        return ""
+    return " ".join(doc.split("\n\n")[0].split()).replace("|", "\\|")
+
+
+def family(op: type[Op]) -> str:
+    return op.family or op.__module__.rpartition(".")[2]
+
+
+def operators_page(ops: Iterable[type[Op]]) -> str:
+    families: dict[str, list[type[Op]]] = {}
+    for op in ops:
+        families.setdefault(family(op), []).append(op)
+    count = sum(map(len, families.values()))
+    lines = [
+        "# Operators",
+        "",
+        "Written by `make docs` from the operator registry (`ir/ops/`); change an op there, never here.",
+        "",
+        "Operands come first, then attributes by name. `?` marks an operand that may be left out (`none`), `*` any",
+        f"number of operands. {count} operators in {len(families)} families.",
+    ]
+    for name, members in sorted(families.items()):
+        lines += ["", f"## {name}", "", "| call | results | meaning |", "| --- | --- | --- |"]
+        for op in sorted(members, key=lambda member: member.name):
+            lines.append(f"| `{call(op)}` | {op.results} | {summary(op)} |")
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> dict[Path, str]:
+    return {DOCS / "operators.md": operators_page(registry().values())}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is stale")
+    check = parser.parse_args().check
+    stale = {
+        path: text
+        for path, text in pages().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+    for path, text in stale.items():
+        print(f"{'stale' if check else 'written'}: docs/{path.name}")
+        if not check:
+            path.write_text(text, encoding="utf-8")
+    if check and stale:
+        print("run `make docs` and commit what it writes", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
