@@ -16,10 +16,9 @@ Loop indices are dims too, so the arithmetic is plain dictionaries, without any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import gcd
 from typing import Literal, Protocol, TypeAlias, TypeVar, Union
 
 T = TypeVar("T")
@@ -120,9 +119,9 @@ class Dim:
         if isinstance(value, Dim):
             return value
         if isinstance(value, str):
-            return _make({(value,): 1})
+            return make({(value,): 1})
         number = int(value)
-        return _make({(): number} if number else {})
+        return make({(): number} if number else {})
 
     # -- structure
 
@@ -210,12 +209,12 @@ class Dim:
                 terms[monomial] = total
             else:
                 del terms[monomial]
-        return _make(terms)
+        return make(terms)
 
     __radd__ = __add__
 
     def __neg__(self) -> Dim:
-        return _make({monomial: -coefficient for monomial, coefficient in self._terms.items()})
+        return make({monomial: -coefficient for monomial, coefficient in self._terms.items()})
 
     def __sub__(self, other: DimLike) -> Dim:
         return self + -Dim.of(other)
@@ -225,39 +224,45 @@ class Dim:
 
     def __mul__(self, other: DimLike) -> Dim:
         if type(other) is int:
-            return _make({m: c * other for m, c in self._terms.items()} if other else {})
+            return make({m: c * other for m, c in self._terms.items()} if other else {})
         terms: dict[Monomial, int] = {}
         factors = Dim.of(other)._terms.items()
         for left, a in self._terms.items():
             for right, b in factors:
                 monomial = _product(left, right)
                 terms[monomial] = terms.get(monomial, 0) + a * b
-        return _make({m: c for m, c in terms.items() if c})
+        return make({m: c for m, c in terms.items() if c})
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: DimLike) -> Dim:
         """Floor division; ZeroDivisionError when the divisor is the constant 0."""
-        return _floordiv(self, Dim.of(other))
+        from .dims_canon import floordiv
+
+        return floordiv(self, Dim.of(other))
 
     def __rfloordiv__(self, other: DimLike) -> Dim:
-        return _floordiv(Dim.of(other), self)
+        return Dim.of(other) // self
 
     def __mod__(self, other: DimLike) -> Dim:
         """Python's modulus: the result has the divisor's sign."""
         divisor = Dim.of(other)
-        return self - divisor * _floordiv(self, divisor)
+        return self - divisor * (self // divisor)
 
     def __rmod__(self, other: DimLike) -> Dim:
         return Dim.of(other) % self
 
     @staticmethod
     def min(*dims: DimLike) -> Dim:
-        return _extremum("min", map(Dim.of, dims))
+        from .dims_canon import extremum
+
+        return extremum("min", map(Dim.of, dims))
 
     @staticmethod
     def max(*dims: DimLike) -> Dim:
-        return _extremum("max", map(Dim.of, dims))
+        from .dims_canon import extremum
+
+        return extremum("max", map(Dim.of, dims))
 
     @staticmethod
     def ceildiv(a: DimLike, b: DimLike) -> Dim:
@@ -315,7 +320,7 @@ class Dim:
         return f"Dim({self})"
 
 
-def _make(terms: dict[Monomial, int]) -> Dim:
+def make(terms: dict[Monomial, int]) -> Dim:
     """A dim that takes over `terms`, already canonical, without copying."""
     dim = Dim.__new__(Dim)
     dim._terms = terms
@@ -331,7 +336,7 @@ def children(atom: Atom) -> tuple[Dim, ...]:
 
 
 def of_atom(atom: Atom) -> Dim:
-    return _make({(atom,): 1})
+    return make({(atom,): 1})
 
 
 def rebuild(atom: Atom, parts: Iterable[Dim]) -> Dim:
@@ -340,8 +345,8 @@ def rebuild(atom: Atom, parts: Iterable[Dim]) -> Dim:
         return Dim.of(atom)
     if isinstance(atom, FloorDiv):
         numerator, denominator = parts
-        return _floordiv(numerator, denominator)
-    return _extremum(atom.kind, parts)
+        return numerator // denominator
+    return (Dim.min if atom.kind == "min" else Dim.max)(*parts)
 
 
 def _subs_atom(atom: Atom, values: Mapping[str, DimLike]) -> Dim:
@@ -363,7 +368,7 @@ def _product(left: Monomial, right: Monomial) -> Monomial:
     return tuple(sorted(left + right, key=atom_key))
 
 
-def _quotient(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+def monomial_quotient(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     """`monomial / divisor` when it divides."""
     rest = list(monomial)
     for atom in divisor:
@@ -373,186 +378,15 @@ def _quotient(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     return tuple(rest)
 
 
-# -- floor division
-
-
-def divmod_poly(numerator: Dim, divisor: Dim) -> tuple[Dim, Dim]:
-    """(q, r) with numerator == q*divisor + r, by long division in graded lexicographic order.
-
-    No term of r can be reduced by the divisor's leading term, which makes r unique. ZeroDivisionError for divisor 0.
-    """
-    if not divisor._terms:
-        raise ZeroDivisionError("division by zero")
-    lead, lead_coefficient = divisor.terms[0]
-    quotient, rest = Dim.of(0), numerator
-    done = False
-    while not done:
-        done = True
-        for monomial, coefficient in rest.terms:
-            factor = _quotient(monomial, lead)
-            if factor is not None and coefficient // lead_coefficient:
-                step = _make({factor: coefficient // lead_coefficient})
-                quotient, rest = quotient + step, rest - step * divisor
-                done = False
-                break
-    return quotient, rest
-
-
-def _floordiv(numerator: Dim, denominator: Dim) -> Dim:
-    if denominator.is_const:
-        return _floordiv_const(numerator, denominator.value)
-    if denominator.terms[0][1] < 0:
-        numerator, denominator = -numerator, -denominator
-    quotient, rest = divmod_poly(numerator, denominator)
-    if not rest._terms:
-        return quotient
-    common = _common_monomial([*rest._terms, *denominator._terms])
-    content = gcd(*rest._terms.values(), *denominator._terms.values())
-    if common or content > 1:
-        # (g*x) // (g*d) == x // d for every g != 0; a zero g has no value on the left to disagree with.
-        return quotient + _floordiv(_cancel(rest, common, content), _cancel(denominator, common, content))
-    return quotient + _make({(FloorDiv(rest, denominator),): 1})
-
-
-def _common_monomial(monomials: list[Monomial]) -> Monomial:
-    common = list(monomials[0])
-    for monomial in monomials[1:]:
-        rest = list(monomial)
-        kept = []
-        for atom in common:
-            if atom in rest:
-                rest.remove(atom)
-                kept.append(atom)
-        common = kept
-    return tuple(common)
-
-
-def _cancel(dim: Dim, monomial: Monomial, content: int) -> Dim:
-    return _make({_quotient(m, monomial) or (): c // content for m, c in dim._terms.items()})
-
-
-def _floordiv_const(numerator: Dim, divisor: int) -> Dim:
-    if divisor == 0:
-        raise ZeroDivisionError(f"{numerator} // 0")
-    if divisor < 0:
-        numerator, divisor = -numerator, -divisor
-    if divisor == 1:
-        return numerator
-    quotient, rest = _split(numerator, divisor)
-    if not rest:
-        return quotient + numerator.constant // divisor
-    # floor((g*x + c) / (g*k)) == floor((x + floor(c/g)) / k)
-    content = gcd(divisor, *rest.values())
-    divisor //= content
-    whole, constant = divmod(numerator.constant // content, divisor)
-    quotient = quotient + whole
-    if content > 1:
-        rest = {monomial: coefficient // content for monomial, coefficient in rest.items()}
-    if divisor == 1:
-        return quotient + _make(rest) + constant
-    return quotient + _reduced_floordiv(rest, constant, divisor)
-
-
-def _split(numerator: Dim, divisor: int) -> tuple[Dim, dict[Monomial, int]]:
-    """The multiples of the divisor taken out; what remains has coefficients in (-divisor/2, divisor/2], no constant."""
-    quotient: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for monomial, coefficient in numerator._terms.items():
-        if not monomial:
-            continue
-        remainder = coefficient % divisor
-        if 2 * remainder > divisor:
-            remainder -= divisor
-        if remainder:
-            rest[monomial] = remainder
-        if remainder != coefficient:
-            quotient[monomial] = (coefficient - remainder) // divisor
-    return _make(quotient), rest
-
-
-def _reduced_floordiv(rest: dict[Monomial, int], constant: int, divisor: int) -> Dim:
-    """(rest + constant) // divisor where 0 <= constant < divisor and rest is reduced and shares no factor with it."""
-    if divisor == 2:
-        # All coefficients are 1 here, and (x + 1)//2 == x - x//2 leaves one form for both roundings.
-        if constant:
-            return _make(rest) - _reduced_floordiv(rest, 0, 2)
-    else:
-        # floor(x/k) == -floor((k-1-x)/k) leaves the choice of a sign; a coefficient of k/2 has none.
-        lead = min((m for m, c in rest.items() if 2 * c != divisor), key=monomial_key)
-        if rest[lead] < 0:
-            return -_floordiv_const((divisor - 1 - constant) - _make(rest), divisor)
-    inner = _only_floordiv(rest)
-    if inner is not None:
-        # floor((floor(x/b) + y) / k) == floor((x + b*y) / (b*k)) for integer y and positive b, k
-        others = {m: c for m, c in rest.items() if m != (inner,)}
-        base = inner.denominator.value
-        return _floordiv_const(inner.numerator + (_make(others) + constant) * base, base * divisor)
-    numerator = _make({**rest, (): constant} if constant else rest)
-    return _make({(FloorDiv(numerator, Dim.of(divisor)),): 1})
-
-
-def _only_floordiv(rest: dict[Monomial, int]) -> FloorDiv | None:
-    """The one division by a constant among the terms, if there is exactly one and its coefficient is 1."""
-    found = [m[0] for m in rest if len(m) == 1 and isinstance(m[0], FloorDiv) and m[0].denominator.is_const]
-    if len(found) == 1 and isinstance(found[0], FloorDiv) and rest[(found[0],)] == 1:
-        return found[0]
-    return None
-
-
-# -- minimum and maximum
-
-
-def _extremum(kind: Literal["min", "max"], dims: Iterable[Dim]) -> Dim:
-    pick = min if kind == "min" else max
-    best: dict[Dim, int] = {}  # non-constant part -> its best constant
-    for dim in _flatten(kind, dims):
-        constant = dim.constant
-        base = dim - constant
-        best[base] = pick(best[base], constant) if base in best else constant
-    if not best:
-        raise ValueError(f"{kind} of no dims")
-    args = [base + constant for base, constant in best.items()]
-    if len(args) == 1:
-        return args[0]
-    # What is common is taken out: of each monomial the least coefficient, which makes the form the same whatever is
-    # added to all arguments, and then the common integer factor.
-    monomials = {m for arg in args for m in arg._terms}
-    least = ((m, min(arg._terms.get(m, 0) for arg in args)) for m in monomials)
-    shift = _make({m: c for m, c in least if c})
-    args = [arg - shift for arg in args]
-    content = gcd(*(c for arg in args for c in arg._terms.values()))
-    if content > 1:
-        args = [_cancel(arg, (), content) for arg in args]
-    args.sort(key=lambda arg: [(monomial_key(m), c) for m, c in arg.terms])
-    return shift + _make({(Extremum(kind, tuple(args)),): content})
-
-
-def _flatten(kind: Literal["min", "max"], dims: Iterable[Dim]) -> Iterator[Dim]:
-    """min(min(a, b) + c, d) as a + c, b + c, d."""
-    for dim in dims:
-        for monomial, coefficient in dim._terms.items():
-            atom = monomial[0] if len(monomial) == 1 else None
-            if isinstance(atom, Extremum):
-                same = atom.kind == kind and coefficient > 0
-                opposite = atom.kind != kind and coefficient < 0  # -max(a, b) is min(-a, -b)
-                if same or opposite:
-                    rest = dim - _make({monomial: coefficient})
-                    yield from _flatten(kind, [arg * coefficient + rest for arg in atom.arguments])
-                    break
-        else:
-            yield dim
-
-
 def linear(dim: Dim, name: str) -> tuple[Dim, Dim] | None:
     """(coefficient, rest) with dim == coefficient*name + rest, both free of `name`; None when there are none."""
     coefficient: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for monomial, factor in dim._terms.items():
         if name in monomial:
-            others = _quotient(monomial, (name,))
-            assert others is not None
-            coefficient[others] = factor
+            others = monomial_quotient(monomial, (name,))
+            coefficient[others or ()] = factor
         else:
             rest[monomial] = factor
-    result = _make(coefficient), _make(rest)
-    return None if name in result[0].symbols or name in result[1].symbols else result
+    slope, offset = make(coefficient), make(rest)
+    return None if name in slope.symbols or name in offset.symbols else (slope, offset)

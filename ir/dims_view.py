@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias, TypeVar
 
-from .dims import Algebra, Atom, Dim, Extremum, FloorDiv, Monomial, atom_key, divmod_poly
+from .dims import Algebra, Atom, Dim, Extremum, FloorDiv, Monomial
+from .dims_canon import divmod_poly
 
 T = TypeVar("T")
 
@@ -35,9 +36,8 @@ class Term:
 def terms_of(dim: Dim) -> list[Term]:
     """Terms whose sum is `dim`, moduli and roundings written back; a positive one first if there is any."""
     rest, found = dim, list[Term]()
-    divisions = [atom for atom in dim.atoms if isinstance(atom, FloorDiv)]
-    for atom in sorted(divisions, key=lambda a: (-len(a.key[1]), a.key)):
-        rest, terms = _recognise(rest, atom)
+    for atom in sorted((a for a in dim.atoms if not isinstance(a, str)), key=lambda a: (-len(a.key[1]), a.key)):
+        rest, terms = (_recognise_division if isinstance(atom, FloorDiv) else _recognise_maximum)(rest, atom)
         found += terms
     terms = found + [Term(c, m) for m, c in rest.terms]
     terms.sort(key=lambda term: -len(term.factors))
@@ -45,7 +45,7 @@ def terms_of(dim: Dim) -> list[Term]:
     return [terms[first], *terms[:first], *terms[first + 1 :]] if terms else [Term(0, ())]
 
 
-def _recognise(dim: Dim, atom: FloorDiv) -> tuple[Dim, list[Term]]:
+def _recognise_division(dim: Dim, atom: FloorDiv) -> tuple[Dim, list[Term]]:
     """Takes the modulus or the other rounding that `atom` stands for out of `dim`."""
     factor, rest = _collect(dim, atom)
     if factor is None:
@@ -61,6 +61,17 @@ def _recognise(dim: Dim, atom: FloorDiv) -> tuple[Dim, list[Term]]:
             division = FloorDiv(base * (k - 1) + (k - 1 - a.constant), b)
             return rest + base * factor.value, [Term(-factor.value, (division,))]
     return dim, []
+
+
+def _recognise_maximum(dim: Dim, atom: Extremum) -> tuple[Dim, list[Term]]:
+    """max(a, b) taken out of `dim`, where it is kept as a + b - min(a, b)."""
+    factor, rest = _collect(dim, atom)
+    if factor is None or len(atom.arguments) != 2:
+        return dim, []
+    total = -factor * (atom.arguments[0] + atom.arguments[1])
+    if not _contains(rest, total):
+        return dim, []
+    return rest - total, [_scaled(-factor, Extremum("max", atom.arguments))]
 
 
 def _collect(dim: Dim, atom: Atom) -> tuple[Dim | None, Dim]:
@@ -131,7 +142,8 @@ def text(dim: Dim) -> str:
             parts.append(f" {'-' if negative else '+'} {body}")
         elif negative:
             # A leading minus binds tighter than // and %, so that -(n//2) needs its parentheses.
-            parts.append(f"-({body})" if isinstance(term.factors[:1] and term.factors[0], (FloorDiv, Mod)) else f"-{body}")
+            bare = isinstance(term.factors[0] if term.factors else None, (FloorDiv, Mod))
+            parts.append(f"-({body})" if bare else f"-{body}")
         else:
             parts.append(body)
     return "".join(parts)

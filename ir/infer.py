@@ -1,0 +1,121 @@
+"""The type of one op application; the `infer` pass and the builder both go through here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from .diagnostics import Span
+from .dims import Dim
+from .facts import Facts
+from .graph import DimValue, GlobalRef, Literal, NoneValue, Operand, TupleValue, Var
+from .op import InferContext, Op
+from .types import DType, TensorType, Type
+
+
+def infer_apply(
+    op: Op,
+    operands: Sequence[Operand],
+    type_of: Callable[[Operand], Type],
+    facts: Facts,
+    span: Span | None = None,
+    origins: dict[str, str] | None = None,
+) -> tuple[tuple[Operand, ...], tuple[TensorType, ...]]:
+    """Operands with the dtypes of their literals filled in, and the result types.
+
+    `type_of` gives the type of a Var or GlobalRef.  Raises CompileError with the op's own message.
+    """
+    flat = flatten(operands)
+    ctx = InferContext(facts, op.name, span, tuple(map(text_of, flat)), origins or {})
+    check_count(ctx, op, len(flat))
+    types: list[TensorType | None] = [None] * len(flat)
+    for i, operand in enumerate(flat):
+        if isinstance(operand, (Var, GlobalRef)):
+            t = type_of(operand)
+            if not isinstance(t, TensorType):
+                raise ctx.fail(f"`{op.name}` takes tensors; {ctx.name(i)} is a tuple", help=f"use a field: {ctx.name(i)}.0")
+            if t.shape is None:
+                raise ctx.fail(
+                    f"`{op.name}` needs the rank of {ctx.name(i)}, which is {t}", help="give it a type with match_cast"
+                )
+            types[i] = t
+        elif isinstance(operand, NoneValue) and not optional(op, i):
+            raise ctx.fail(f"operand {i} of `{op.name}` may not be none")
+    dtype = op.literal_dtype([t for t in types])
+    typed: list[Operand] = []
+    for i, operand in enumerate(flat):
+        if isinstance(operand, (Literal, DimValue)):
+            operand = _with_dtype(ctx, operand, operand.dtype or dtype)
+            assert operand.dtype is not None
+            types[i] = TensorType(operand.dtype, ())
+        typed.append(operand)
+    result = op.infer(ctx, *types)
+    return tuple(typed), result if isinstance(result, tuple) else (result,)
+
+
+def _with_dtype(ctx: InferContext, operand: Literal | DimValue, dtype: DType | None) -> Literal | DimValue:
+    if dtype is None:
+        if isinstance(operand, DimValue):
+            return replace(operand, dtype=DType.i64)
+        dtype = DType.bool if isinstance(operand.value, bool) else DType.i64 if isinstance(operand.value, int) else DType.f32
+    if isinstance(operand, Literal):
+        value = operand.value
+        if isinstance(value, float) and not dtype.is_float:
+            raise ctx.fail(f"the literal {value} is not a {dtype}", help="write a whole number, or cast the operand")
+        if isinstance(value, bool) and not dtype.is_bool:
+            raise ctx.fail(f"the literal {str(value).lower()} is not a {dtype}", help="write 0 or 1")
+        if dtype.is_int and not _fits(int(value), dtype):
+            raise ctx.fail(f"the literal {value} does not fit {dtype}")
+        if dtype.is_float and isinstance(value, int):
+            operand = replace(operand, value=float(value))
+    return replace(operand, dtype=dtype)
+
+
+def _fits(value: int, dtype: DType) -> bool:
+    low, high = (0, 2**dtype.bits - 1) if not dtype.is_signed else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+    return low <= value <= high
+
+
+def flatten(operands: Sequence[Operand]) -> tuple[Operand, ...]:
+    """Operands with tuple literals spread out: `concat((a, b))` is `concat(a, b)`."""
+    out: list[Operand] = []
+    for o in operands:
+        if isinstance(o, TupleValue):
+            out.extend(flatten(o.items))
+        else:
+            out.append(o)
+    return tuple(out)
+
+
+def optional(op: Op, position: int) -> bool:
+    """May the operand be left out?"""
+    return position < len(op.signature) and op.signature[position].endswith("?")
+
+
+def check_count(ctx: InferContext, op: Op, count: int) -> None:
+    """Refuses a wrong number of operands."""
+    needed = sum(1 for s in op.signature if not s.endswith(("?", "*")))
+    variadic = any(s.endswith("*") for s in op.signature)
+    if count < needed or (not variadic and count > len(op.signature)):
+        takes = ", ".join(op.signature)
+        raise ctx.fail(f"`{op.name}` takes ({takes}), {count} operand{'s' if count != 1 else ''} given")
+
+
+def text_of(operand: Operand) -> str:
+    """An operand as the user would write it."""
+    if isinstance(operand, Var):
+        return operand.name
+    if isinstance(operand, GlobalRef):
+        return f"@{operand.name}"
+    if isinstance(operand, Literal):
+        return str(operand.value).lower() if isinstance(operand.value, bool) else repr(operand.value)
+    if isinstance(operand, DimValue):
+        return str(operand.dim)
+    if isinstance(operand, TupleValue):
+        return f"({', '.join(map(text_of, operand.items))})"
+    return "none"
+
+
+def literal(value: bool | int | float | Dim) -> Literal | DimValue:
+    """A Python number or a size as an operand."""
+    return DimValue(value) if isinstance(value, Dim) else Literal(value)
