@@ -139,28 +139,42 @@ def _only_floordiv(rest: dict[Monomial, int]) -> FloorDiv | None:
 
 
 def extremum(kind: Literal["min", "max"], dims: Iterable[Dim]) -> Dim:
-    pick = min if kind == "min" else max
-    best: dict[Dim, int] = {}  # non-constant part -> its best constant
-    for dim in _flatten(kind, dims):
-        constant = dim.constant
-        base = dim - constant
-        best[base] = pick(best[base], constant) if base in best else constant
-    if not best:
+    """min or max of the dims; ValueError for none."""
+    args = _comparable(kind, dims)
+    if len(args) > 1:
+        args = _comparable(kind, _flatten(kind, args))
+    if not args:
         raise ValueError(f"{kind} of no dims")
-    args = [base + constant for base, constant in best.items()]
     if len(args) == 1:
         return args[0]
     shift, content, args = _normalise(args)
     if len(args) == 2:
         # max(a, b) == a + b - min(a, b): one form for a pair, and min(a, b) + max(a, b) == a + b.
-        smaller = make({(Extremum("min", tuple(args)),): content})
+        smaller = _irreducible("min", args) * content
         return shift + smaller if kind == "min" else shift + (args[0] + args[1]) * content - smaller
     # max(a, b, c) == -min(-a, -b, -c): whichever has the smaller arguments stands for both
-    opposite, _, negated = _normalise([-arg for arg in args])
+    opposite, _, negated = _normalise([-arg for arg in args])  # the content is 1 already
     other: Literal["min", "max"] = "max" if kind == "min" else "min"
     if (_weight(negated), other) < (_weight(args), kind):
-        return shift - opposite * content - make({(Extremum(other, tuple(negated)),): content})
-    return shift + make({(Extremum(kind, tuple(args)),): content})
+        return shift - (opposite + _irreducible(other, negated)) * content
+    return shift + _irreducible(kind, args) * content
+
+
+def _irreducible(kind: Literal["min", "max"], args: list[Dim]) -> Dim:
+    """The extremum of normalised arguments; what was taken out of some may have left others to flatten."""
+    flat = list(_flatten(kind, args))
+    return make({(Extremum(kind, tuple(args)),): 1}) if len(flat) == len(args) else extremum(kind, flat)
+
+
+def _comparable(kind: Literal["min", "max"], dims: Iterable[Dim]) -> list[Dim]:
+    """One argument for all that differ by a constant."""
+    pick = min if kind == "min" else max
+    best: dict[Dim, int] = {}  # non-constant part -> its best constant
+    for dim in dims:
+        constant = dim.constant
+        base = dim - constant
+        best[base] = pick(best[base], constant) if base in best else constant
+    return [base + constant for base, constant in best.items()]
 
 
 def _normalise(args: list[Dim]) -> tuple[Dim, int, list[Dim]]:

@@ -36,13 +36,21 @@ class Term:
 def terms_of(dim: Dim) -> list[Term]:
     """Terms whose sum is `dim`, moduli and roundings written back; a positive one first if there is any."""
     rest, found = dim, list[Term]()
-    for atom in sorted((a for a in dim.atoms if not isinstance(a, str)), key=lambda a: (-len(a.key[1]), a.key)):
-        rest, terms = (_recognise_division if isinstance(atom, FloorDiv) else _recognise_maximum)(rest, atom)
+    for atom in _outermost_first(dim):
+        if isinstance(atom, FloorDiv):
+            rest, terms = _recognise_division(rest, atom)
+        else:
+            rest, terms = _recognise_maximum(rest, atom)
         found += terms
     terms = found + [Term(c, m) for m, c in rest.terms]
     terms.sort(key=lambda term: -len(term.factors))
     first = next((i for i, term in enumerate(terms) if term.coefficient > 0), 0)
     return [terms[first], *terms[:first], *terms[first + 1 :]] if terms else [Term(0, ())]
+
+
+def _outermost_first(dim: Dim) -> list[FloorDiv | Extremum]:
+    atoms = [atom for atom in dim.atoms if not isinstance(atom, str)]
+    return sorted(atoms, key=lambda atom: (-len(atom.key[1]), atom.key))
 
 
 def _recognise_division(dim: Dim, atom: FloorDiv) -> tuple[Dim, list[Term]]:
