@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from . import exponential, logarithm
+from . import exponential, inverse_trigonometric, logarithm, trigonometric
 from .emitter import FLOAT_TYPES, Builder, Value
 
 Emit = Callable[..., Value]
@@ -22,6 +22,13 @@ FUNCTIONS: Mapping[str, tuple[int, Emit]] = MappingProxyType(
         "log2": (1, logarithm.log2),
         "log10": (1, logarithm.log10),
         "log1p": (1, logarithm.log1p),
+        "sin": (1, trigonometric.sin),
+        "cos": (1, trigonometric.cos),
+        "tan": (1, trigonometric.tan),
+        "asin": (1, inverse_trigonometric.asin),
+        "acos": (1, inverse_trigonometric.acos),
+        "atan": (1, inverse_trigonometric.atan),
+        "atan2": (2, inverse_trigonometric.atan2),
     }
 )
 
