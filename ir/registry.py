@@ -21,7 +21,8 @@ def registry() -> dict[str, type[Op]]:
             continue
         module = importlib.import_module(f"{ops.__name__}.{info.name}")
         for _, cls in inspect.getmembers(module, inspect.isclass):
-            if issubclass(cls, Op) and not inspect.isabstract(cls) and cls.__module__ == module.__name__:
+            own = cls.__module__ == module.__name__ and hasattr(cls, "name")  # a base of several ops has no name
+            if issubclass(cls, Op) and not inspect.isabstract(cls) and own:
                 if found.get(cls.name, cls) is not cls:
                     raise TypeError(f"two operators are called {cls.name}: {found[cls.name]} and {cls}")
                 found[cls.name] = cls

@@ -1,0 +1,205 @@
+"""Pointwise activation functions; f16 and bf16 are computed in f32 throughout and rounded once at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..loops import Expr
+from ..op import Array, ElementContext
+from ..scalar import apply, const, select
+from ._pointwise import NumberUnary, Unary
+from .unary import erf_array
+
+
+def sigmoid_array(x: Array) -> Array:
+    """1 / (1 + exp(-x)) without overflow on either side."""
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
+
+
+class Sigmoid(Unary):
+    """1 / (1 + exp(-x))."""
+
+    name = "sigmoid"
+
+    def exact(self, x: Array) -> object:
+        return sigmoid_array(x)
+
+
+class Relu(NumberUnary):
+    """max(x, 0)."""
+
+    name = "relu"
+
+    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
+        return apply("maximum", x, const(0, x.dtype))
+
+    def exact(self, x: Array) -> object:
+        return np.maximum(x, x.dtype.type(0))
+
+
+class Gelu(Unary):
+    """x times the normal distribution function: x * (1 + erf(x / sqrt(2))) / 2."""
+
+    name = "gelu"
+
+    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
+        x = ctx.let(x)
+        tail = apply("erf", apply("mul", x, const(math.sqrt(0.5), x.dtype)))
+        return apply("mul", apply("mul", x, const(0.5, x.dtype)), apply("add", tail, const(1.0, x.dtype)))
+
+    def exact(self, x: Array) -> object:
+        wide = x.astype(np.float64)
+        return 0.5 * wide * (1 + erf_array(wide * math.sqrt(0.5)))
+
+
+class GeluTanh(Unary):
+    """The tanh approximation of gelu: x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) / 2."""
+
+    name = "gelu_tanh"
+
+    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
+        x = ctx.let(x)
+        cubic = apply("add", const(1.0, x.dtype), apply("mul", const(0.044715, x.dtype), apply("mul", x, x)))
+        inner = apply("mul", apply("mul", x, const(math.sqrt(2 / math.pi), x.dtype)), cubic)
+        return apply(
+            "mul", apply("mul", x, const(0.5, x.dtype)), apply("add", apply("tanh", inner), const(1.0, x.dtype))
+        )
+
+    def exact(self, x: Array) -> object:
+        wide = x.astype(np.float64)
+        return 0.5 * wide * (1 + np.tanh(math.sqrt(2 / math.pi) * wide * (1 + 0.044715 * wide * wide)))
+
+
+class Silu(Unary):
+    """x * sigmoid(x)."""
+
+    name = "silu"
+
+    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
+        x = ctx.let(x)
+        return apply("mul", x, apply("sigmoid", x))
+
+    def exact(self, x: Array) -> object:
+        return x * sigmoid_array(x)
+
+
+@dataclass(frozen=True)
+class Softplus(Unary):
+    """log(1 + exp(beta * x)) / beta, without overflow."""
+
+    name: ClassVar[str] = "softplus"
+    beta: float = 1.0
+
+    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
+        scaled = x if self.beta == 1.0 else ctx.let(apply("mul", x, const(self.beta, x.dtype)))
+        small = apply("exp", apply("neg", apply("abs", scaled)))
+        total = apply("add", apply("maximum", scaled, const(0.0, x.dtype)), apply("log1p", small))
+        return total if self.beta == 1.0 else apply("div", total, const(self.beta, x.dtype))
+
+    def exact(self, x: Array) -> object:
+        scaled = x * x.dtype.type(self.beta)
+        return (np.maximum(scaled, 0) + np.log1p(np.exp(-np.abs(scaled)))) / x.dtype.type(self.beta)
+
+    @classmethod
+    def variants(cls) -> Iterable[Unary]:
+        yield cls()
+        yield cls(beta=2.5)
+
+
+@dataclass(frozen=True)
+class Elu(Unary):
+    """x where positive, else alpha * (exp(x) - 1)."""
+
+    name: ClassVar[str] = "elu"
+    alpha: float = 1.0
+
+    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
+        x = ctx.let(x)
+        low = apply("mul", const(self.alpha, x.dtype), apply("expm1", x))
+        return select(apply("gt", x, const(0.0, x.dtype)), x, low)
+
+    def exact(self, x: Array) -> object:
+        return np.where(x > 0, x, x.dtype.type(self.alpha) * np.expm1(x))
+
+    @classmethod
+    def variants(cls) -> Iterable[Unary]:
+        yield cls()
+        yield cls(alpha=0.7)
+
+
+@dataclass(frozen=True)
+class LeakyRelu(Unary):
+    """x where positive, else negative_slope * x."""
+
+    name: ClassVar[str] = "leaky_relu"
+    negative_slope: float = 0.01
+
+    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
+        x = ctx.let(x)
+        low = apply("mul", x, const(self.negative_slope, x.dtype))
+        return select(apply("gt", x, const(0.0, x.dtype)), x, low)
+
+    def exact(self, x: Array) -> object:
+        return np.where(x > 0, x, x * x.dtype.type(self.negative_slope))
+
+    @classmethod
+    def variants(cls) -> Iterable[Unary]:
+        yield cls()
+        yield cls(negative_slope=0.2)
+
+
+def _clamped(x: Expr, low: float, high: float) -> Expr:
+    return apply("minimum", apply("maximum", x, const(low, x.dtype)), const(high, x.dtype))
+
+
+@dataclass(frozen=True)
+class Hardtanh(Unary):
+    """x limited to [min_val, max_val]."""
+
+    name: ClassVar[str] = "hardtanh"
+    min_val: float = -1.0
+    max_val: float = 1.0
+
+    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
+        return _clamped(x, self.min_val, self.max_val)
+
+    def exact(self, x: Array) -> object:
+        return np.minimum(np.maximum(x, x.dtype.type(self.min_val)), x.dtype.type(self.max_val))
+
+    @classmethod
+    def variants(cls) -> Iterable[Unary]:
+        yield cls()
+        yield cls(min_val=0.0, max_val=6.0)
+
+
+class Hardsigmoid(Unary):
+    """x / 6 + 1/2 limited to [0, 1]."""
+
+    name = "hardsigmoid"
+
+    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
+        shifted = apply("add", x, const(3.0, x.dtype))
+        return apply("div", _clamped(shifted, 0.0, 6.0), const(6.0, x.dtype))
+
+    def exact(self, x: Array) -> object:
+        return np.minimum(np.maximum(x + x.dtype.type(3), 0), 6) / x.dtype.type(6)
+
+
+class Hardswish(Unary):
+    """x * hardsigmoid(x)."""
+
+    name = "hardswish"
+
+    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
+        x = ctx.let(x)
+        shifted = apply("add", x, const(3.0, x.dtype))
+        return apply("div", apply("mul", x, _clamped(shifted, 0.0, 6.0)), const(6.0, x.dtype))
+
+    def exact(self, x: Array) -> object:
+        return x * np.minimum(np.maximum(x + x.dtype.type(3), 0), 6) / x.dtype.type(6)
