@@ -28,7 +28,7 @@ class Matmul(ContractOp):
     """The matrix product over the last two axes; the axes before them broadcast.
 
     x: [..., m, k] and y: [..., k, n] give [..., m, n]; a rank-1 operand is a row on the left, a column on the right,
-    and its axis is not in the result.  `transpose_a` and `transpose_b` swap the last two axes first (of rank 2 and more).
+    and its axis is not in the result.  `transpose_a` and `transpose_b` swap the last two axes first (rank 2 and more).
     f16 and bf16 are accumulated in f32, integers in their own type, wrapping around.  An inner size of 0 gives zeros.
     """
 

@@ -329,7 +329,7 @@ class BitwiseNot(Unary):
     @classmethod
     def samples(cls) -> Iterable[Sample]:
         for dtype in (*INTS, DType.bool):
-            t = tensor(dtype, "n", Dim.of(7))
+            t = tensor(dtype, "n", 7)
             draw = integers(0, 2) if dtype.is_bool else integers(-9, 9)
             yield Sample(cls(), (t,), SIZES, make=arrays(draw, types=(t,)))
 
