@@ -1,0 +1,227 @@
+"""Statements of the loop IR as LLVM instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...ir.loops import (
+    Alloc,
+    Assign,
+    Contract,
+    Expr,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Local,
+    Micro,
+    Require,
+    Stmt,
+    Store,
+    While,
+)
+from ...ir.types import DType
+from ...passes.loops.scratch import in_scratch
+from .kernel_abi import SCRATCH, SCRATCH_STRIDE, load_slot, record_error
+from .kernel_builder import FunctionBuilder, memory_type, register_type
+from .kernel_convert import convert
+from .kernel_expr import ExprEmitter
+from .kernel_index import Int
+from .kernel_scope import BufferRef, LocalVar, LoopFrame, Scope
+
+
+@dataclass(frozen=True)
+class KernelContext:
+    """The kernel that functions are emitted for, its position in the program, and its buffers' alias metadata."""
+
+    kernel: Kernel
+    index: int
+    aliases: Mapping[str, tuple[str, str]]
+
+
+@dataclass
+class StmtEmitter:
+    """Emits one LLVM function: a kernel, or the body of one of its parallel loops."""
+
+    f: FunctionBuilder
+    scope: Scope
+    context: KernelContext
+    flags: dict[int, str] = field(default_factory=dict)  # check -> stack slot that is not 0 when it failed
+
+    @property
+    def expr(self) -> ExprEmitter:
+        return ExprEmitter(self.f)
+
+    def body(self, stmts: tuple[Stmt, ...]) -> None:
+        """Statements in a scope of their own."""
+        outer, self.scope = self.scope, self.scope.inner()
+        for stmt in stmts:
+            self.stmt(stmt)
+        self.scope = outer
+
+    def finish(self) -> None:
+        """Reports failed checks once, at the end, so that loops stay free of side exits."""
+        for check, slot in sorted(self.flags.items()):
+            failed = self.f.let(f"icmp ne i32 {self.f.let(f'load i32, ptr {slot}')}, 0")
+            record_error(self.f, failed, 1 + (self.context.index << 16 | check))
+        self.f.line("ret void")
+
+    def stmt(self, stmt: Stmt) -> None:
+        match stmt:
+            case Let(name, value):
+                self._let(name, value)
+            case Local(name, init):
+                value = self.expr.emit(init, self.scope)
+                slot = self.f.alloca(value.type)
+                self.scope.values[name] = LocalVar(slot, value.dtype, len(self.scope.loops))
+                self.scope.ints.pop(name, None)
+                self.f.line(f"store {value.typed}, ptr {slot}")
+            case Assign(name, value):
+                self._assign(name, value)
+            case Store(buffer, index, value):
+                self.expr.store(buffer, index, self.expr.emit(value, self.scope), self.scope)
+            case Alloc():
+                self._alloc(stmt)
+            case For():
+                self._for(stmt)
+            case If():
+                self._if(stmt)
+            case While(condition, body):
+                self._while(condition, body)
+            case Require(ok, check):
+                self._require(ok, check)
+            case Contract():
+                from ...passes.loops.tile import plain_loops
+
+                self.body(plain_loops(stmt))
+            case Micro():
+                from .micro import emit_micro
+
+                emit_micro(self.f, self.expr, self.scope, stmt)
+
+    def _let(self, name: str, value: Expr) -> None:
+        if value.dtype is DType.i64:
+            self.scope.ints[name] = self.expr.integer(value, self.scope)
+            self.scope.values.pop(name, None)
+        else:
+            self.scope.values[name] = self.expr.emit(value, self.scope)
+
+    def _assign(self, name: str, value: Expr) -> None:
+        local = self.scope.values[name]
+        assert isinstance(local, LocalVar), f"{name} is not a Local"
+        vector = any(loop.kind == "vector" for loop in self.scope.loops[local.depth :])
+        result = self.expr.emit(value, self.scope, name if vector else None)
+        result = convert(self.f, result, local.dtype)
+        self.f.line(f"store {register_type(local.dtype)} {result.text}, ptr {local.pointer}")
+
+    def _require(self, ok: Expr, check: int) -> None:
+        value = self.expr.emit(ok, self.scope)
+        slot = self.flags.get(check)
+        if slot is None:
+            slot = self.flags[check] = self.f.alloca("i32", "flag")
+            # The slot is cleared at entry: the check may stand in a branch or loop that never runs.
+            self.f.allocas.append(f"  store i32 0, ptr {slot}")
+        bad = self.f.let(f"zext i1 {self.f.let(f'xor i1 {value.text}, true')} to i32")
+        before = self.f.let(f"load i32, ptr {slot}")
+        self.f.line(f"store i32 {self.f.let(f'or i32 {before}, {bad}')}, ptr {slot}")
+
+    # -- memory
+
+    def _alloc(self, stmt: Alloc) -> None:
+        own, others = self.context.aliases[stmt.buffer]
+        depth = len(self.scope.loops)
+        bytes_ = stmt.dtype.bytes
+        if not in_scratch(stmt):
+            count = max(1, stmt.size.value)
+            pointer = self.f.alloca(f"[{count} x {memory_type(stmt.dtype)}]", "stack", 64)
+        else:
+            size = self.expr.integer(Index(stmt.size), self.scope).text
+            pointer = self._scratch(size, bytes_)
+        self.scope.buffers[stmt.buffer] = BufferRef(pointer, stmt.dtype, own, others, depth, 64)
+
+    def _scratch(self, size: str, bytes_: int) -> str:
+        """Memory from this worker's scratch, behind what is in use there."""
+        f = self.f
+        base = load_slot(f, SCRATCH, "ptr")
+        stride = load_slot(f, SCRATCH_STRIDE)
+        offset = f.let(f"add i64 {f.let(f'mul i64 {self.scope.worker}, {stride}')}, {self.scope.scratch}")
+        raised = f.let(f"add i64 {f.let(f'mul i64 {size}, {bytes_}')}, 63")
+        self.scope.scratch = f.let(f"add i64 {self.scope.scratch}, {f.let(f'and i64 {raised}, -64')}")
+        return f.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}", "scratch")
+
+    # -- control flow
+
+    def _if(self, stmt: If) -> None:
+        f = self.f
+        condition = convert(f, self.expr.emit(stmt.condition, self.scope), DType.bool)
+        then, otherwise, end = f.name("then"), f.name("else"), f.name("endif")
+        f.branch(condition.text, then, otherwise if stmt.otherwise else end)
+        f.start(then)
+        self.body(stmt.then)
+        f.jump(end)
+        if stmt.otherwise:
+            f.start(otherwise)
+            self.body(stmt.otherwise)
+            f.jump(end)
+        f.start(end)
+
+    def _while(self, condition: Expr, body: tuple[Stmt, ...]) -> None:
+        f = self.f
+        test, inside, end = f.name("while"), f.name("do"), f.name("endwhile")
+        f.jump(test)
+        f.start(test)
+        value = convert(f, self.expr.emit(condition, self.scope), DType.bool)
+        f.branch(value.text, inside, end)
+        f.start(inside)
+        self.loop_body(LoopFrame("serial", None), body, {})
+        f.jump(test)
+        f.start(end)
+
+    def _for(self, stmt: For) -> None:
+        start, stop = (self.expr.integer(e, self.scope) for e in (stmt.start, stmt.stop))
+        if stmt.kind == "parallel" and not self.scope.parallel:
+            from .kernel_parallel import emit_parallel
+
+            emit_parallel(self, stmt, start, stop)
+        else:
+            self.loop(stmt, start, stop)
+
+    def loop(self, stmt: For, start: Int, stop: Int) -> None:
+        """A loop in this function."""
+        f = self.f
+        inside, latch_end = f.name("loop"), f.name("after")
+        some = f.let(f"icmp slt i64 {start.text}, {stop.text}")
+        before = f.block
+        f.branch(some, inside, latch_end)
+        f.start(inside)
+        var, following = f"%{f.name('iv')}", f"%{f.name('iv')}"
+        phi = len(f.lines)
+        f.line("")
+        group = f.module.meta("!{}", distinct=True) if stmt.kind in ("parallel", "vector") else None
+        self.loop_body(LoopFrame(stmt.kind, group), stmt.body, {stmt.var: Int(var, start.natural)})
+        f.lines[phi] = f"  {var} = phi i64 [ {start.text}, %{before} ], [ {following}, %{f.block} ]"
+        f.line(f"{following} = add nsw{' nuw' if start.natural else ''} i64 {var}, 1")
+        again = f.let(f"icmp slt i64 {following}, {stop.text}")
+        f.branch(again, inside, latch_end, self._loop_metadata(stmt.kind, group))
+        f.start(latch_end)
+
+    def loop_body(self, frame: LoopFrame, body: tuple[Stmt, ...], ints: dict[str, Int]) -> None:
+        outer, self.scope = self.scope, self.scope.inner()
+        self.scope.loops = (*outer.loops, frame)
+        self.scope.ints.update(ints)
+        for name in ints:
+            self.scope.values.pop(name, None)
+        for stmt in body:
+            self.stmt(stmt)
+        self.scope = outer
+
+    def _loop_metadata(self, kind: str, group: str | None) -> str:
+        module = self.f.module
+        items = ["{self}", module.meta('!{!"llvm.loop.mustprogress"}')]
+        if group is not None:
+            items.append(module.meta('!{!"llvm.loop.parallel_accesses", ' + group + "}"))
+        if kind == "vector":
+            items.append(module.meta('!{!"llvm.loop.vectorize.enable", i1 true}'))
+        return ", !llvm.loop " + module.meta("!{" + ", ".join(items) + "}", distinct=True)
