@@ -12,14 +12,16 @@ QUARTER_PI = {
 }
 TAN_PI_8 = 0.41421356237309503
 
-# (asin(x)/x - 1) / x^2 in x^2 for |x| <= 1/2: 2^-27 and 2^-59.
+# Below ASIN_CUT: (asin(x)/x - 1) / x^2 in x^2, 2^-28 and 2^-59. In f32 the cut keeps pi/2 - asin from losing a bit where asin is just above 1/2.
+ASIN_CUT = {"float": 0.6, "double": 0.5}
 ASIN_TAIL = {
     "float": (
-        0.16666752099990845,
-        0.074953094124794,
-        0.04546914994716644,
-        0.024184763431549072,
-        0.04215835779905319,
+        0.16666573286056519,
+        0.0750482827425003,
+        0.04382051154971123,
+        0.036690931767225266,
+        -0.0011134042870253325,
+        0.055998336523771286,
     ),
     "double": (
         0.1666666666666676,
@@ -63,9 +65,9 @@ ATAN_TAIL = {
 
 
 def asin_parts(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Whether |x| > 1/2, and asin(|x|) or, where it is, asin(sqrt((1 - |x|)/2)) = (pi/2 - asin(|x|)) / 2. NaN beyond 1."""
+    """Whether |x| > ASIN_CUT, and asin(|x|) or, where it is, asin(sqrt((1 - |x|)/2)) = (pi/2 - asin(|x|)) / 2. NaN beyond 1."""
     size = b.abs(x)
-    big = size > 0.5
+    big = size > ASIN_CUT[x.type]
     z = b.select(big, 0.5 - size * 0.5, size * size)
     s = b.select(big, b.sqrt(z), size)
     return big, b.fma(b.poly(z, ASIN_TAIL[x.type]), z * s, s)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .emitter import EXPONENT_BIAS, MANTISSA_BITS, Builder, Value
+from .emitter import EXPONENT_BIAS, INTEGER_OF, MANTISSA_BITS, WIDTHS, Builder, Value
 
 TWO_OVER_PI = 0.6366197723675814
 # pi/2 in three parts: to 24 bits each; to 33 bits, 33 bits and the rest, so that multiples below 2^20 of the first two are exact.
@@ -19,15 +19,15 @@ HALF_PI_F64 = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21
 HALF_PI_DOUBLE = (1.5707963267948966, 6.123233995736766e-17)
 # The exponent from which Payne and Hanek's way is taken.
 HUGE_EXPONENT = {"float": 15, "double": 20}
-# How many 32-bit words of 2/pi hold two bits of quadrant, the fraction to full precision at the worst cancellation, and room for the mantissa.
-WINDOW_WORDS = {"float": 3, "double": 6}
-INDEX_BITS = {"float": 2, "double": 5}
+# Three words of the argument's width hold two bits of quadrant, the fraction to full precision at the worst cancellation, and the mantissa's bits.
+WINDOW_WORDS = 3
+INDEX_BITS = {"float": 2, "double": 4}
 LOW_WORD = 0xFFFFFFFF
 
 
-def two_over_pi_words(leading_zeros: int, count: int) -> list[int]:
-    """`leading_zeros` zero bits and then the binary digits of 2/pi, as words of 32 bits. pi by Machin's formula, in integers."""
-    bits = 32 * count + 64
+def two_over_pi_words(leading_zeros: int, count: int, width: int) -> list[int]:
+    """`leading_zeros` zero bits and then the binary digits of 2/pi, as words of `width` bits. pi by Machin's formula, in integers."""
+    bits = width * count + 64
 
     def arctan_inverse(n: int) -> int:
         term, total, k = (1 << bits) // n, 0, 0
@@ -39,7 +39,7 @@ def two_over_pi_words(leading_zeros: int, count: int) -> list[int]:
 
     pi = 4 * (4 * arctan_inverse(5) - arctan_inverse(239))
     digits = (2 << 2 * bits) // pi >> leading_zeros
-    return [(digits >> (bits - 32 * (i + 1))) & LOW_WORD for i in range(count)]
+    return [(digits >> (bits - width * (i + 1))) & ((1 << width) - 1) for i in range(count)]
 
 
 def select_window(b: Builder, index: Value, bits: int, words: Sequence[Value], count: int) -> list[Value]:
@@ -53,14 +53,15 @@ def select_window(b: Builder, index: Value, bits: int, words: Sequence[Value], c
 
 
 def bits_of_two_over_pi(b: Builder, exponent: Value, type_: str) -> list[Value]:
-    """The window for x = m 2^(exponent - mantissa bits), as i64 below 2^32, first word first: its first bit times m has weight 2."""
-    count, index_bits, start = WINDOW_WORDS[type_], INDEX_BITS[type_], HUGE_EXPONENT[type_]
+    """The window for x = m 2^(exponent - mantissa bits), first word first: its first bit times m has weight 2."""
+    integer, index_bits, start = INTEGER_OF[type_], INDEX_BITS[type_], HUGE_EXPONENT[type_]
+    width = WIDTHS[integer]
     place = exponent - start
-    table = two_over_pi_words(MANTISSA_BITS[type_] + 2 - start, (1 << index_bits) + count)
-    constants = [b.const("i32", word) for word in table]
-    words = select_window(b, place >> 5, index_bits, constants, count + 1)
-    shift = place & 31
-    return [b.intrinsic("fshl", words[i], words[i + 1], shift).widen() for i in range(count)]
+    table = two_over_pi_words(MANTISSA_BITS[type_] + 2 - start, (1 << index_bits) + WINDOW_WORDS, width)
+    constants = [b.const(integer, word) for word in table]
+    words = select_window(b, place >> (width.bit_length() - 1), index_bits, constants, WINDOW_WORDS + 1)
+    shift = place & (width - 1)
+    return [b.intrinsic("fshl", words[i], words[i + 1], shift) for i in range(WINDOW_WORDS)]
 
 
 def word_to_double(word: Value) -> Value:
@@ -82,7 +83,7 @@ def round_quadrant(high: Value) -> tuple[Value, Value]:
 def huge_f32(b: Builder, x: Value) -> tuple[Value, Value]:
     """Quadrant (i32) and r (f64) of a positive f32 from 2^15 on."""
     bits = x.bits()
-    words = bits_of_two_over_pi(b, (bits >> 23) - EXPONENT_BIAS["float"], "float")
+    words = [word.widen() for word in bits_of_two_over_pi(b, (bits >> 23) - EXPONENT_BIAS["float"], "float")]
     mantissa = ((bits & 0x7FFFFF) | 0x800000).widen()
     product = ((mantissa * words[0]) << 32) + mantissa * words[1] + ((mantissa * words[2]) >> 32)
     quadrant, rest = round_quadrant(product)
@@ -93,7 +94,8 @@ def huge_f32(b: Builder, x: Value) -> tuple[Value, Value]:
 def huge_f64(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     """Quadrant (i64), r and its correction of a positive f64 from 2^20 on: schoolbook multiplication of two words by six."""
     bits = x.bits()
-    words = bits_of_two_over_pi(b, (bits >> 52).narrow() - EXPONENT_BIAS["double"], "double")[::-1]
+    window = bits_of_two_over_pi(b, (bits >> 52) - EXPONENT_BIAS["double"], "double")
+    words = [half for word in reversed(window) for half in (word & LOW_WORD, word >> 32)]
     low = bits & LOW_WORD
     high = ((bits >> 32) & 0xFFFFF) | 0x100000
     by_low = [low * word for word in words]
@@ -117,29 +119,42 @@ def huge_f64(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     return quadrant, r, low_part
 
 
-def reduce_f32(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Quadrant (i32, its low two bits) and r (f32) of a positive f32."""
+def narrow_pair(r: Value) -> tuple[Value, Value]:
+    """An f64 as a sum of two f32."""
+    high = r.truncate()
+    return high, (r - high.extend()).truncate()
+
+
+def moderate_f32(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """Quadrant (i32), r and its correction of an f32 below 2^15; in f64 where the processor does not fuse."""
     if b.fma_available:
         n, quadrant = b.nearest(x * TWO_OVER_PI)
-        r = x
-        for part in HALF_PI_F32:
-            r = b.fma(n, -part, r)
-    else:
-        wide = x.extend()
-        n, wide_quadrant = b.nearest(wide * TWO_OVER_PI)
-        quadrant = wide_quadrant.narrow()
-        r = ((wide - n * HALF_PI_F64[0]) - n * HALF_PI_F64[1]).truncate()
-    huge = x >= 2.0 ** HUGE_EXPONENT["float"]
-    huge_quadrant, huge_r = huge_f32(b, x)
-    return b.select(huge, huge_quadrant, quadrant), b.select(huge, huge_r.truncate(), r)
+        first, second, third = HALF_PI_F32
+        exact = b.fma(n, -first, x)
+        product, error = b.two_product(n, b.const("float", -second))
+        r, low = b.two_sum(exact, product)
+        return quadrant, r, b.fma(n, -third, low + error)
+    wide = x.extend()
+    n, wide_quadrant = b.nearest(wide * TWO_OVER_PI)
+    return wide_quadrant.narrow(), *narrow_pair((wide - n * HALF_PI_F64[0]) - n * HALF_PI_F64[1])
 
 
-def reduce_f64(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Quadrant (i64, its low two bits), r and its correction of a positive f64."""
+def moderate_f64(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """Quadrant (i64), r and its correction of an f64 below 2^20."""
     n, quadrant = b.nearest(x * TWO_OVER_PI)
     first, second, third = HALF_PI_F64
     r, low = b.two_sum(x - n * first, n * -second)
-    low = b.fma(n, -third, low)
-    huge = x >= 2.0 ** HUGE_EXPONENT["double"]
-    huge_quadrant, huge_r, huge_low = huge_f64(b, x)
-    return b.select(huge, huge_quadrant, quadrant), b.select(huge, huge_r, r), b.select(huge, huge_low, low)
+    return quadrant, r, b.fma(n, -third, low)
+
+
+def reduce(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """Quadrant (its low two bits, an integer as wide as x), r and the correction of r, for a positive x."""
+    if x.type == "float":
+        quadrant, wide_r = huge_f32(b, x)
+        huge_parts = (quadrant, *narrow_pair(wide_r))
+        parts = moderate_f32(b, x)
+    else:
+        huge_parts, parts = huge_f64(b, x), moderate_f64(b, x)
+    huge = x >= 2.0 ** HUGE_EXPONENT[x.type]
+    q, r, low = (b.select(huge, yes, no) for yes, no in zip(huge_parts, parts, strict=True))
+    return q, r, low

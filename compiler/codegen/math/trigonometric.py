@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .emitter import WIDTHS, Builder, Value
-from .reduction import reduce_f32, reduce_f64
+from .reduction import reduce
 
 # (sin(r)/r - 1) / r^2 in r^2: 2^-32 and 2^-63.
 SIN_TAIL = {
@@ -69,31 +69,20 @@ TAN_TAIL = {
 }
 
 
-def reduce(b: Builder, x: Value) -> tuple[Value, Value, Value | None]:
-    """Quadrant, r and, in f64, the correction of r, for |x|."""
-    if x.type == "float":
-        return *reduce_f32(b, b.abs(x)), None
-    return reduce_f64(b, b.abs(x))
-
-
-def sin_reduced(b: Builder, r: Value, low: Value | None) -> Value:
+def sin_reduced(b: Builder, r: Value, low: Value) -> Value:
     z = r * r
     tail = b.poly(z, SIN_TAIL[r.type])
-    if low is None:
-        return b.fma(tail, z * r, r)
     return r + b.fma(tail, z * r, b.fma(z * -0.5, low, low))
 
 
-def cos_reduced(b: Builder, r: Value, low: Value | None) -> Value:
+def cos_reduced(b: Builder, r: Value, low: Value) -> Value:
     """1 - z/2 loses up to half an ulp that is regained from the difference."""
     z = r * r
     half = z * 0.5
     leading = 1.0 - half
     correction = (1.0 - leading) - half
     tail = b.fma(z * z, b.poly(z, COS_TAIL[r.type]), correction)
-    if low is not None:
-        tail = b.fma(r, -low, tail)
-    return leading + tail
+    return leading + b.fma(r, -low, tail)
 
 
 def flip_sign(value: Value, sign_bit: Value) -> Value:
@@ -107,7 +96,7 @@ def finite_only(b: Builder, x: Value, result: Value) -> Value:
 
 def sin_or_cos(b: Builder, x: Value, shift: int) -> Value:
     """The sine of |x| + shift quadrants, without sign bit of x."""
-    quadrant, r, low = reduce(b, x)
+    quadrant, r, low = reduce(b, b.abs(x))
     quadrant = quadrant + shift
     odd = (quadrant & 1).ne(0)
     value = b.select(odd, cos_reduced(b, r, low), sin_reduced(b, r, low))
@@ -128,12 +117,9 @@ def cos(b: Builder, x: Value) -> Value:
 
 def tan(b: Builder, x: Value) -> Value:
     """tan(r), or -1/tan(r) in odd quadrants."""
-    quadrant, r, low = reduce(b, x)
+    quadrant, r, low = reduce(b, b.abs(x))
     z = r * r
     tail = b.poly(z, TAN_TAIL[r.type])
-    if low is None:
-        t = b.fma(tail, z * r, r)
-    else:
-        t = r + b.fma(tail, z * r, b.fma(z, low, low))
+    t = r + b.fma(tail, z * r, b.fma(z, low, low))
     value = b.select((quadrant & 1).ne(0), -1.0 / t, t)
     return finite_only(b, x, flip_sign(value, sign_bit(x)))
