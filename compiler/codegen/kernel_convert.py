@@ -59,7 +59,7 @@ def _half_to_float(f: FunctionBuilder, half: str) -> str:
 
 
 def _half_bits(f: FunctionBuilder, x: str) -> str:
-    """f16 bits of a float, to nearest even, by integers (F. Giesen, "float->half variants", float_to_half_fast3_rtne)."""
+    """f16 bits of a float, to nearest even, by integers (F. Giesen's float_to_half_fast3_rtne)."""
     bits = f.let(f"bitcast float {x} to i32")
     sign = f.let(f"and i32 {bits}, -2147483648")
     magnitude = f.let(f"xor i32 {bits}, {sign}")

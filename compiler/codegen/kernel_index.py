@@ -1,7 +1,7 @@
 """Index arithmetic: a `Dim` as i64 instructions.
 
 What is known not to be negative (sizes, loop variables that start at 0) is divided without a sign correction, which is
-what keeps fused and flattened loops cheap.  A symbolic divisor of 0 is taken as 1: what it would index is never reached.
+what keeps fused and flattened loops cheap.  A symbolic divisor of 0 is taken as 1: nothing it would index is reached.
 """
 
 from __future__ import annotations

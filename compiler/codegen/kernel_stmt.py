@@ -73,11 +73,7 @@ class StmtEmitter:
             case Let(name, value):
                 self._let(name, value)
             case Local(name, init):
-                value = self.expr.emit(init, self.scope)
-                slot = self.f.alloca(value.type)
-                self.scope.values[name] = LocalVar(slot, value.dtype, len(self.scope.loops))
-                self.scope.ints.pop(name, None)
-                self.f.line(f"store {value.typed}, ptr {slot}")
+                self._local(name, init)
             case Assign(name, value):
                 self._assign(name, value)
             case Store(buffer, index, value):
@@ -107,6 +103,13 @@ class StmtEmitter:
             self.scope.values.pop(name, None)
         else:
             self.scope.values[name] = self.expr.emit(value, self.scope)
+
+    def _local(self, name: str, init: Expr) -> None:
+        value = self.expr.emit(init, self.scope)
+        slot = self.f.alloca(value.type)
+        self.scope.values[name] = LocalVar(slot, value.dtype, len(self.scope.loops))
+        self.scope.ints.pop(name, None)
+        self.f.line(f"store {value.typed}, ptr {slot}")
 
     def _assign(self, name: str, value: Expr) -> None:
         local = self.scope.values[name]

@@ -35,41 +35,11 @@ from .kernel_index import Int
 from .kernel_scope import Scope
 
 _CHEAP = frozenset(
-    [
-        "add",
-        "sub",
-        "mul",
-        "neg",
-        "abs",
-        "maximum",
-        "minimum",
-        "fma",
-        "square",
-        "relu",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "logical_and",
-        "logical_or",
-        "logical_xor",
-        "logical_not",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-        "bitwise_not",
-        "where",
-        "clamp",
-        "sign",
-        "floor",
-        "ceil",
-        "trunc",
-        "round",
-    ]
+    {"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "fma", "square", "relu", "clamp", "sign", "where"}
+    | {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not"}
+    | {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "floor", "ceil", "trunc", "round"}
 )
-_DIVISIONS = frozenset(["div", "reciprocal", "sqrt", "rsqrt"])
+_DIVISIONS = frozenset({"div", "reciprocal", "sqrt", "rsqrt"})
 UNKNOWN_TRIPS = 16  # for a loop whose bounds depend on data
 SCALAR = 6  # how much slower code is that is not vectorised
 MULTIPLY_ADDS_PER_UNIT = 4
@@ -118,9 +88,8 @@ def _stmt(stmt: Stmt, outer: dict[str, Dim], vector: bool) -> Dim:
     scale = 1 if vector else SCALAR
     if isinstance(stmt, For):
         innermost = not any(isinstance(s, (For, While)) for s in stmt.body)
-        inner = _body(
-            stmt.body, {**outer, stmt.var: _upper(stmt, outer)}, vector or (innermost and stmt.kind == "vector")
-        )
+        vector = vector or (innermost and stmt.kind == "vector")
+        inner = _body(stmt.body, {**outer, stmt.var: _upper(stmt, outer)}, vector)
         return _trips(stmt, outer) * inner
     if isinstance(stmt, While):
         return _body(stmt.body, outer, vector) * UNKNOWN_TRIPS

@@ -5,6 +5,7 @@ Every module is compiled in a context of its own, so that several can be compile
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -69,6 +70,18 @@ def _optimize(module: Any, machine: Any, opt: int) -> None:
     _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
 
 
+def _emit(module: Any, machine: Any, as_object: bool) -> bytes:
+    """Machine code of a module, as an object file or as text."""
+    with ffi.OutputString() as problem:
+        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, int(as_object), problem)
+        if not buffer:
+            raise RuntimeError(str(problem))
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
 def _prepare(ir_text: str, target: Target, opt: int) -> tuple[Any, Any]:
     """Module (optimised) and machine; RuntimeError when the text is not valid IR (a fault of ours)."""
     machine = _machine(target, opt)
@@ -84,7 +97,7 @@ def _prepare(ir_text: str, target: Target, opt: int) -> tuple[Any, Any]:
 def compile_ir(ir_text: str, target: Target, opt: int = 2) -> bytes:
     """A relocatable ELF object."""
     module, machine = _prepare(ir_text, target, opt)
-    return bytes(machine.emit_object(module))
+    return _emit(module, machine, as_object=True)
 
 
 def optimized_ir(ir_text: str, target: Target, opt: int = 2) -> str:
@@ -95,7 +108,7 @@ def optimized_ir(ir_text: str, target: Target, opt: int = 2) -> str:
 def assembly(ir_text: str, target: Target, opt: int = 2) -> str:
     """The machine code, as text (`--emit asm`)."""
     module, machine = _prepare(ir_text, target, opt)
-    return str(machine.emit_assembly(module))
+    return _emit(module, machine, as_object=False).decode()
 
 
 def compile_many(ir_texts: Sequence[str], target: Target, opt: int = 2, workers: int | None = None) -> list[bytes]:
