@@ -178,7 +178,7 @@ class Cast(Pointwise):
         x = operand(operands, 0)
         if not (DType.of(x.dtype).is_float and self.dtype.is_int):
             return rounded(x, self.dtype)
-        wide, bounds = x.astype(np.float64), np.iinfo(self.dtype.numpy)
+        wide, bounds = x.astype(np.float64), np.iinfo(self.dtype.numpy.name)
         # The bound itself may be no float (2^63 - 1): what lies beyond is replaced, not limited.
         inside = np.where((wide > bounds.min) & (wide < bounds.max), wide, 0.0)
         whole, of = rounded(np.trunc(inside), self.dtype), self.dtype.numpy.type
