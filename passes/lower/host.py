@@ -1,0 +1,165 @@
+"""The host side of a function: bind and check symbols, place buffers, launch kernels in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ...ir import graph
+from ...ir.diagnostics import Span, error
+from ...ir.dims import Dim
+from ...ir.dims_solve import BindSymbol as Bound
+from ...ir.dims_solve import Unsolved, solve
+from ...ir.facts import Fact, Facts
+from ...ir.loops import (
+    BindSymbol,
+    CheckEqual,
+    CheckFact,
+    Copy,
+    HostProgram,
+    HostStep,
+    HostTensor,
+    Kernel,
+    Launch,
+    Ref,
+)
+from ...ir.types import TensorType
+from ..loops.packing import pack_kernel, packed_size
+from ..planner import Plan, plan
+from .kernel import Pack, Scope
+from .place import Placement, place
+
+
+@dataclass(frozen=True)
+class Given:
+    """A tensor whose sizes bind symbols: its slots are `name.d`; `actual` maps slots to sizes known otherwise."""
+
+    name: str
+    type: TensorType
+    origin: str
+    span: Span | None
+
+
+def binding_steps(
+    given: Sequence[Given], known: frozenset[str], facts: Facts, where: Sequence[Fact], actual: Mapping[str, Dim]
+) -> list[HostStep]:
+    """The steps that bind the symbols of `given` and check every size and fact.
+
+    `actual` gives the values of slots that are no argument's sizes (those of a match_cast).
+    """
+    patterns = [(f"{g.name}.{d}", size) for g in given for d, size in enumerate(g.type.dims)]
+    origins = {g.name: g for g in given}
+    solved = solve(patterns, known, facts)
+    if isinstance(solved, Unsolved):
+        raise error(str(solved), given[0].span if given else None)
+    steps: list[HostStep] = []
+    for s in solved:
+        slots = [x for x in sorted(s.numerator.symbols if isinstance(s, Bound) else {s.slot}) if "." in x]
+        g = origins[slots[0].rpartition(".")[0]]
+        if isinstance(s, Bound):
+            steps.append(BindSymbol(s.symbol, s.numerator.subs(actual), Dim.of(s.divisor), g.origin, g.span))
+        else:
+            steps.append(CheckEqual(Dim.of(s.slot).subs(actual), s.expected, g.origin, g.span))
+    steps.extend(CheckFact(f, str(f), f.span) for f in where)
+    return steps
+
+
+def function_host(
+    module: graph.Module, scope: Scope, kernels: list[Kernel], budget_s: float
+) -> tuple[HostProgram, Plan]:
+    """The host program of one function, and the plan of its arena."""
+    flow, function = scope.flow, scope.flow.function
+    inherited = _weight_symbols(module)
+    params = [n for n in flow.sources if not n.startswith("@")]
+    spans = {p.name: p.span for p in function.params}
+    given = [Given(n, flow.sources[n], f"{n}: {flow.sources[n]}", spans.get(n.partition(".")[0])) for n in params]
+    steps = binding_steps(given, inherited, scope.facts, function.facts, {})
+    bound = inherited | {s.symbol for s in steps if isinstance(s, BindSymbol)}
+    for cast in flow.casts:
+        more = _cast_steps(scope, cast, bound)
+        bound |= {s.symbol for s in more if isinstance(s, BindSymbol)}
+        steps.extend(more)
+    placed = place(scope, kernels, frozenset(c.name for c in module.consts))
+    arena = plan(placed.buffers, scope.facts, budget_s=budget_s)
+    refs = _refs(scope, placed, arena)
+    launches = tuple(
+        Launch(k.name, tuple(refs[b.name] for b in k.buffers), tuple(Dim.of(s) for s in k.sizes)) for k in kernels
+    )
+    inout = {p.name for p in function.params if p.inout}
+    host = HostProgram(
+        function.name,
+        tuple(HostTensor(n, flow.sources[n].dtype, flow.sources[n].dims, n in inout) for n in params),
+        tuple(placed.outputs),
+        tuple(placed.results),
+        tuple(sorted(inherited)),
+        tuple(steps),
+        (*launches, *(_placed_copy(c, arena) for c in placed.copies)),
+        arena.arena_bytes,
+        single_result=len(placed.results) == 1,
+    )
+    return host, arena
+
+
+def _cast_steps(scope: Scope, cast: graph.MatchCast, bound: frozenset[str]) -> list[HostStep]:
+    """Checks of a match_cast; the sizes it asserts something of are known here, so it costs nothing later."""
+    name, type_ = cast.target.name, cast.target.type
+    assert isinstance(type_, TensorType)
+    source = scope.flow.alias_of[name]
+    sizes = scope.flow.types[source].dims
+    actual = {f"{name}.{d}": size for d, size in enumerate(sizes)}
+    given = Given(name, type_, f"match_cast {name}: {type_}", cast.span)
+    return binding_steps([given], bound, scope.facts, cast.facts, actual)
+
+
+def _weight_symbols(module: graph.Module) -> frozenset[str]:
+    return frozenset(s for w in module.weights for d in w.type.dims for s in d.symbols)
+
+
+def _refs(scope: Scope, placed: Placement, arena: Plan) -> dict[str, Ref]:
+    """Buffer names to places."""
+    refs: dict[str, Ref] = {name: Ref("packed", name) for name in scope.packs}
+    for name in scope.flow.types:
+        root = scope.flow.root(name)
+        if root in placed.refs:
+            refs[scope.buffer(root)] = _at(placed.refs[root], arena)
+    return refs
+
+
+def _at(ref: Ref, arena: Plan) -> Ref:
+    return replace(ref, offset=arena.offsets[ref.name]) if ref.space == "arena" else ref
+
+
+def _placed_copy(copy: Copy, arena: Plan) -> Copy:
+    return Copy(_at(copy.source, arena), _at(copy.target, arena), copy.bytes)
+
+
+def load_host(
+    module: graph.Module, packs: Mapping[str, Pack], panel: int | None
+) -> tuple[HostProgram | None, tuple[Kernel, ...]]:
+    """The program that runs when weights are given: it binds their symbols and packs those that kernels want packed."""
+    if not module.weights:
+        return None, ()
+    where = [f for w in module.weights for f in w.facts]
+    facts = Facts().add(*where)
+    given = [Given(w.name, w.type, f"weight @{w.name}: {w.type}", w.span) for w in module.weights]
+    steps = binding_steps(given, frozenset(), facts, where, {})
+    kernels: list[Kernel] = []
+    launches: list[Launch | Copy] = []
+    outputs: list[HostTensor] = []
+    for pack in packs.values():
+        assert panel is not None
+        dtype = module.global_type(pack.weight).dtype
+        kernel = pack_kernel(
+            f"load.{pack.name}", dtype, module.global_type(pack.weight).size,
+            pack.inner, pack.cols, pack.k_stride, pack.n_stride, pack.offset, panel,
+        )
+        kernels.append(kernel)
+        outputs.append(HostTensor(pack.name, dtype, (packed_size(pack.inner, pack.cols, panel),)))
+        refs = (Ref("param", pack.weight), Ref("output", pack.name))
+        launches.append(Launch(kernel.name, refs, tuple(Dim.of(s) for s in kernel.sizes)))
+    host = HostProgram(
+        "load",
+        tuple(HostTensor(w.name, w.type.dtype, w.type.dims) for w in module.weights),
+        tuple(outputs), (), (), tuple(steps), tuple(launches), Dim.of(0),
+    )
+    return host, tuple(kernels)

@@ -1,0 +1,93 @@
+"""Lowering a module: every function becomes kernels and a host program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir import graph
+from ...ir.dims import Dim
+from ...ir.facts import Fact, Facts
+from ...ir.loops import HostTensor, Kernel, Program
+from ..planner import Plan
+from .contract import emit_contract
+from .fuse import Fuser, Fusion, Group
+from .host import function_host, load_host
+from .irregular import emit_irregular
+from .kernel import Scope
+from .nodes import Dataflow, dataflow
+from .place import adopt_updates
+from .rows import emit_rows
+from .share import share_kernels
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The program, and per function what the reports are made of."""
+
+    program: Program
+    plans: dict[str, Plan]
+    fused: dict[str, list[tuple[str, Group]]]
+
+
+def lower(module: graph.Module, panel: int | None, budget_s: float = 0.05) -> Lowered:
+    """Lowers a typed module that is free of calls and composite ops.
+
+    `panel`: columns of a packed weight panel on the target, None to read weights as they are.
+    `budget_s`: seconds the memory planner may search, a function.
+    """
+    kernels: list[Kernel] = []
+    hosts = []
+    plans: dict[str, Plan] = {}
+    fused: dict[str, list[tuple[str, Group]]] = {}
+    packs: dict[str, object] = {}
+    weight_facts = tuple(f for w in module.weights for f in w.facts)
+    for function in module.functions:
+        scope = _scope(module, function, weight_facts, panel, packs)
+        named = [(f"{function.name}.{i}.{_label(g)}", g) for i, g in enumerate(scope.fusion.groups)]
+        made = [_emit(scope, g, name) for name, g in named]
+        kernels.extend(made)
+        host, plans[function.name] = function_host(module, scope, made, budget_s)
+        hosts.append(host)
+        fused[function.name] = named
+    load, pack_kernels = load_host(module, packs, panel)  # type: ignore[arg-type]
+    program = Program(
+        tuple(HostTensor(w.name, w.type.dtype, w.type.dims) for w in module.weights),
+        tuple(HostTensor(c.name, c.type.dtype, c.type.dims) for c in module.consts),
+        tuple(kernels) + pack_kernels,
+        load,
+        tuple(hosts),
+    )
+    return Lowered(share_kernels(program), plans, fused)
+
+
+def _scope(module: graph.Module, function: graph.Function, weight_facts: tuple[Fact, ...], panel: int | None, packs) -> Scope:  # type: ignore[no-untyped-def]
+    flow = dataflow(module, function)
+    known = (*weight_facts, *function.facts, *(f for c in flow.casts for f in c.facts))
+    facts = Facts().add(*known)
+    fusion = Fuser(flow, facts).run()
+    adopt_updates(flow, fusion)
+    return Scope(flow, fusion, facts, known, _taken(flow, facts), panel, packs)
+
+
+def _taken(flow: Dataflow, facts: Facts) -> frozenset[str]:
+    names = set(flow.types)
+    for t in flow.types.values():
+        for d in t.dims:
+            names |= d.symbols
+    for node in flow.order:
+        names |= node.op.dims()
+    return frozenset(names)
+
+
+def _emit(scope: Scope, group: Group, name: str) -> Kernel:
+    if group.kind == "contract":
+        return emit_contract(scope, group, name)
+    if group.kind == "kernel":
+        return emit_irregular(scope, group, name)
+    return emit_rows(scope, group, name)
+
+
+def _label(group: Group) -> str:
+    """A short name for people: the first and last op."""
+    names = [n.op.name for n in group.members]
+    return names[0] if len(names) == 1 else f"{names[0]}_{names[-1]}"

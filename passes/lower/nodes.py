@@ -1,0 +1,171 @@
+"""The dataflow of one function, as fusion and lowering see it.
+
+Names for the same data (assignments, tuple fields) are resolved away; what remains are *sources* (parameters, weights,
+constants), *nodes* (one op application each) and *aliases* (a reshape or match_cast: the same buffer, another type).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...ir import graph
+from ...ir.dims import Dim
+from ...ir.loops import Expr, Index
+from ...ir.op import AliasOp, Op
+from ...ir.scalar import cast, const
+from ...ir.types import TensorType, Type
+
+Value = str | Expr | None
+"""An operand: a value by name (`@name` for globals), a scalar expression, or nothing."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """`op` applied to `inputs`; more than one name only for ops with several results."""
+
+    names: tuple[str, ...]
+    types: tuple[TensorType, ...]
+    op: Op
+    inputs: tuple[Value, ...]
+    statement: graph.Apply
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+    @property
+    def type(self) -> TensorType:
+        return self.types[0]
+
+
+@dataclass
+class Dataflow:
+    """Built by `dataflow`.  `alias_of` maps an alias to the value whose buffer it is."""
+
+    function: graph.Function
+    types: dict[str, TensorType] = field(default_factory=dict)
+    sources: dict[str, TensorType] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    alias_of: dict[str, str] = field(default_factory=dict)
+    order: list[Node] = field(default_factory=list)
+    results: list[ResultTree] = field(default_factory=list)
+    updates: list[tuple[str, Value]] = field(default_factory=list)
+    casts: list[graph.MatchCast] = field(default_factory=list)
+
+    def root(self, name: str) -> str:
+        """The value that owns the buffer of `name`."""
+        while name in self.alias_of:
+            name = self.alias_of[name]
+        return name
+
+    def result_values(self) -> Iterator[Value]:
+        for tree in self.results:
+            yield from _leaves(tree)
+
+
+ResultTree = Value | tuple["ResultTree", ...]
+
+
+def _leaves(tree: ResultTree) -> Iterator[Value]:
+    if isinstance(tree, tuple):
+        for item in tree:
+            yield from _leaves(item)
+    else:
+        yield tree
+
+
+def dataflow(module: graph.Module, function: graph.Function) -> Dataflow:
+    """Resolves names; the function must be typed, and free of calls, composites and control flow."""
+    flow = Dataflow(function)
+    env: dict[str, ResultTree] = {}
+    for g in (*module.weights, *module.consts):
+        flow.sources[f"@{g.name}"] = flow.types[f"@{g.name}"] = g.type
+    for p in function.params:
+        env[p.name] = _declare(flow, p.name, p.type)
+    for s in function.body.statements:
+        _statement(flow, env, s)
+    flow.results = [_resolve(env, r) for r in function.body.results]
+    return flow
+
+
+def _declare(flow: Dataflow, name: str, type_: Type) -> ResultTree:
+    if isinstance(type_, TensorType):
+        flow.sources[name] = flow.types[name] = type_
+        return name
+    return tuple(_declare(flow, f"{name}.{i}", t) for i, t in enumerate(type_.items))
+
+
+def _statement(flow: Dataflow, env: dict[str, ResultTree], s: graph.Statement) -> None:
+    if isinstance(s, graph.Apply):
+        _apply(flow, env, s)
+    elif isinstance(s, (graph.Assign, graph.Field)):
+        value = _resolve(env, s.operand)
+        if isinstance(s, graph.Field):
+            assert isinstance(value, tuple)
+            value = value[s.index]
+        env[s.target.name] = value
+    elif isinstance(s, graph.MatchCast):
+        value = _resolve(env, s.operand)
+        assert isinstance(value, str) and isinstance(s.target.type, TensorType)
+        env[s.target.name] = _alias(flow, s.target.name, s.target.type, value)
+        flow.casts.append(s)
+    elif isinstance(s, graph.Update):
+        value = _resolve(env, s.operand)
+        assert not isinstance(value, tuple)
+        flow.updates.append((s.param, value))
+    else:
+        raise TypeError(f"{type(s).__name__} reached the lowering")
+
+
+def _apply(flow: Dataflow, env: dict[str, ResultTree], s: graph.Apply) -> None:
+    types: list[TensorType] = []
+    for t in s.targets:
+        assert isinstance(t.type, TensorType), f"{t.name} has no type"
+        types.append(t.type)
+        flow.types[t.name] = t.type
+        env[t.name] = t.name
+    inputs: list[Value] = []
+    for o in s.operands:
+        value = _resolve(env, o)
+        assert not isinstance(value, tuple)
+        inputs.append(value)
+    if isinstance(s.op, AliasOp) and isinstance(inputs[0], str) and not same_but_ones(flow, inputs[0], types[0]):
+        env[s.targets[0].name] = _alias(flow, s.targets[0].name, types[0], inputs[0])
+        return
+    node = Node(tuple(t.name for t in s.targets), tuple(types), s.op, tuple(inputs), s)
+    flow.order.append(node)
+    for name in node.names:
+        flow.nodes[name] = node
+
+
+def _alias(flow: Dataflow, name: str, type_: TensorType, value: str) -> str:
+    flow.types[name] = type_
+    flow.alias_of[name] = value
+    return name
+
+
+def same_but_ones(flow: Dataflow, source: str, target: TensorType) -> bool:
+    """Do the shapes differ by sizes written 1 only?  Such a reshape is an index map and fuses like one."""
+    return without_ones(flow.types[source].dims) == without_ones(target.dims)
+
+
+def without_ones(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    one = Dim.of(1)
+    return tuple(d for d in dims if d != one)
+
+
+def _resolve(env: dict[str, ResultTree], operand: graph.Operand) -> ResultTree:
+    if isinstance(operand, graph.Var):
+        return env[operand.name]
+    if isinstance(operand, graph.GlobalRef):
+        return f"@{operand.name}"
+    if isinstance(operand, graph.Literal):
+        assert operand.dtype is not None
+        return const(operand.value, operand.dtype)
+    if isinstance(operand, graph.DimValue):
+        assert operand.dtype is not None
+        return cast(Index(operand.dim), operand.dtype)
+    if isinstance(operand, graph.TupleValue):
+        return tuple(_resolve(env, o) for o in operand.items)
+    return None

@@ -1,0 +1,131 @@
+"""Where values live: in the caller's outputs, in a parameter that is updated, or in the planned arena."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir.dims import Dim
+from ...ir.diagnostics import error
+from ...ir.loops import Copy, HostTensor, Kernel, Ref, Result
+from ...ir.op import KernelOp
+from ..planner import SymBuffer
+from .fuse import Fusion, Group
+from .kernel import Scope
+from .nodes import Dataflow, ResultTree
+
+
+def adopt_updates(flow: Dataflow, fusion: Fusion) -> None:
+    """Lets the new value of an inout parameter be computed in the parameter's own buffer, where nobody reads the old.
+
+    The value becomes an alias of the parameter; what cannot is copied when the function ends.
+    """
+    for param, value in flow.updates:
+        if not isinstance(value, str):
+            continue
+        root = flow.root(value)
+        group = fusion.group_of.get(root)
+        if group is None or flow.types[root].dtype is not flow.types[param].dtype:
+            continue
+        if _last_reader(flow, fusion, param, group) and flow.types[root].size == flow.types[param].size:
+            flow.alias_of[root] = param
+
+
+def _last_reader(flow: Dataflow, fusion: Fusion, param: str, group: Group) -> bool:
+    """Is the old value of `param` out of use when `group` has run (and not read by it at other places)?"""
+    position = fusion.groups.index(group)
+    for i, g in enumerate(fusion.groups):
+        reads = any(flow.root(a.name) == param for n in g.members for a in fusion.reads[n.name])
+        if reads and i > position:
+            return False
+        if reads and g is group and not _works_in_place(flow, group, param):
+            return False
+    return True
+
+
+def _works_in_place(flow: Dataflow, group: Group, param: str) -> bool:
+    (node, *others) = group.members
+    if others or not isinstance(node.op, KernelOp) or node.op.in_place is None:
+        return False
+    uses = [i for i, v in enumerate(node.inputs) if isinstance(v, str) and flow.root(v) == param]
+    return uses == [node.op.in_place]
+
+
+@dataclass
+class Placement:
+    """`refs`: root value -> place; `copies` end the function."""
+
+    refs: dict[str, Ref] = field(default_factory=dict)
+    outputs: list[HostTensor] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+    buffers: list[SymBuffer] = field(default_factory=list)
+
+
+def place(scope: Scope, kernels: list[Kernel], constants: frozenset[str]) -> Placement:
+    """Everything but the arena's offsets, which `buffers` asks the planner for."""
+    flow = scope.flow
+    p = Placement()
+    for name in flow.sources:
+        p.refs[name] = _source(name, constants)
+    waiting: list[tuple[str, HostTensor]] = []
+    for tree in flow.results:
+        p.results.append(_result(flow, p, tree, waiting))
+    _arena(scope, p, kernels, {root for root, _ in waiting} | _updated(flow))
+    for root, tensor in waiting:
+        p.copies.append(Copy(p.refs[root], Ref("output", tensor.name), _bytes(flow, root)))
+    for param, value in flow.updates:
+        if not isinstance(value, str):
+            raise error(f"`update {param}` needs a tensor value")
+        if flow.root(value) != param:
+            p.copies.append(Copy(p.refs[flow.root(value)], p.refs[param], _bytes(flow, flow.root(value))))
+    return p
+
+
+def _updated(flow: Dataflow) -> set[str]:
+    return {flow.root(v) for _, v in flow.updates if isinstance(v, str)}
+
+
+def _source(name: str, constants: frozenset[str]) -> Ref:
+    if not name.startswith("@"):
+        return Ref("param", name)
+    return Ref("const" if name[1:] in constants else "weight", name[1:])
+
+
+def _bytes(flow: Dataflow, name: str) -> Dim:
+    return flow.types[name].size * flow.types[name].dtype.bytes
+
+
+def _result(flow: Dataflow, p: Placement, tree: ResultTree, waiting: list[tuple[str, HostTensor]]) -> Result:
+    """A result is computed in the caller's buffer, or copied there when its value lives elsewhere already."""
+    if isinstance(tree, tuple):
+        return Result(tuple(_result(flow, p, t, waiting) for t in tree))
+    if not isinstance(tree, str):
+        raise error("a function cannot return a bare literal", helps=("make a tensor of it with `full`",))
+    type_ = flow.types[tree]
+    tensor = HostTensor(f"result.{len(p.outputs)}", type_.dtype, type_.dims)
+    p.outputs.append(tensor)
+    root = flow.root(tree)
+    if root in p.refs:
+        waiting.append((root, tensor))
+    else:
+        p.refs[root] = Ref("output", tensor.name)
+    return Result(tensor.name)
+
+
+def _arena(scope: Scope, p: Placement, kernels: list[Kernel], until_end: set[str]) -> None:
+    """Lifetimes of the values that live in the arena, in steps of one kernel."""
+    flow = scope.flow
+    roots = {scope.buffer(n): flow.root(n) for n in flow.types}
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for step, kernel in enumerate(kernels):
+        for b in kernel.buffers:
+            root = roots.get(b.name)
+            if root is not None and root not in p.refs:
+                first.setdefault(root, step)
+                last[root] = step
+    for root in until_end & set(first):
+        last[root] = len(kernels)
+    for root in first:
+        p.refs[root] = Ref("arena", root)
+        p.buffers.append(SymBuffer(root, _bytes(flow, root), first[root], last[root]))
