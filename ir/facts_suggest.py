@@ -29,7 +29,7 @@ def candidates(facts: Facts, goal: Fact) -> list[Fact]:
         case "==":
             found = list(_equal(facts.simplify(a - b)))
         case "!=":
-            found = list(_different(a - b))
+            return [*_different(a - b), goal]
         case "<=" | "<":
             found = list(_at_least(b - a - (goal.op == "<")))
         case _:

@@ -1,0 +1,281 @@
+"""Solving parameter types: from the sizes that arrive to the symbols that the types name.
+
+`x: f32[2*n, n + m]` is two equations, `x.0 == 2*n` and `x.1 == n + m`. The result is a list of steps for the host
+program: bind a symbol to an exact quotient of known sizes, or check a size against what it must be. Each equation is
+used up by a bind or checked, so that after all steps every size is what its type says.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import TypeAlias
+
+from .dims import Dim, linear
+from .facts import Compare, Facts
+
+MAX_SYSTEMS = 200  # sets of unknowns that are looked at
+MAX_UNKNOWNS = 6  # of one system with symbolic coefficients, solved by determinants
+
+
+@dataclass(frozen=True)
+class BindSymbol:
+    """symbol = numerator // divisor, over slots and symbols bound before.
+
+    The host must refuse a remainder and a negative result. The divisor is never 0 where the facts hold: a host that
+    divides by one that is not constant must have checked the facts of its symbols before.
+    """
+
+    symbol: str
+    numerator: Dim
+    divisor: Dim
+
+
+@dataclass(frozen=True)
+class CheckDim:
+    """The size in `slot` must be `expected`, over symbols bound before."""
+
+    slot: str
+    expected: Dim
+
+
+Step: TypeAlias = BindSymbol | CheckDim
+
+
+@dataclass(frozen=True)
+class Solution:
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Unsolvable:
+    """Symbols that the sizes do not determine, each with the reason in words."""
+
+    reasons: tuple[tuple[str, str], ...]
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.reasons)
+
+
+@dataclass(frozen=True)
+class _Equation:
+    """target == pattern; the target is a slot, or a side of an equality in the facts."""
+
+    target: Dim
+    pattern: Dim
+    slot: str | None
+
+
+_Row: TypeAlias = tuple[_Equation, dict[str, Dim]]
+
+
+def solve(
+    slots: Sequence[tuple[str, Dim]], known: Iterable[str] = (), facts: Facts | None = None
+) -> Solution | Unsolvable:
+    """Steps that bind every symbol of the patterns which is not `known`, in an order that can be run.
+
+    Bare symbols bind first, then those linear in one unknown, then systems of several. A coefficient that is not
+    constant may only be divided by if `facts` prove that it is not 0; equalities among them may bind symbols too.
+    ValueError when a slot is named like a symbol.
+    """
+    facts = facts or Facts()
+    clash = {slot for slot, _ in slots} & (facts.symbols.union(known, *(p.symbols for _, p in slots)))
+    if clash:
+        raise ValueError(f"{', '.join(sorted(clash))} names both a slot and a symbol")
+    solver = _Solver(slots, frozenset(known), facts)
+    while solver.advance():
+        pass
+    if solver.unknown:
+        return Unsolvable(tuple((name, solver.reason(name)) for name in sorted(solver.unknown)))
+    return Solution(tuple(solver.steps))
+
+
+class _Solver:
+    def __init__(self, slots: Sequence[tuple[str, Dim]], known: frozenset[str], facts: Facts) -> None:
+        self.facts = facts
+        self.known = set(known)
+        self.unknown = frozenset().union(*(pattern.symbols for _, pattern in slots)) - known
+        self.open = [_Equation(Dim.of(slot), pattern, slot) for slot, pattern in slots]
+        self.all = list(self.open)
+        for fact in facts.facts:
+            if isinstance(fact, Compare) and fact.op == "==":
+                self.open.append(_Equation(Dim.of(0), fact.lhs - fact.rhs, None))
+        self.steps: list[Step] = []
+        self.vanishing: dict[str, Dim] = {}  # unknown -> a determinant that may be 0
+
+    def advance(self) -> bool:
+        """One more step, or several; False when there is nothing left that can be done."""
+        return self._check() or self._bind_bare() or self._bind_one() or self._bind_system()
+
+    def _check(self) -> bool:
+        ready = [e for e in self.open if not self._unknowns(e)]
+        for equation in ready:
+            self.open.remove(equation)
+            if equation.slot is not None:
+                self.steps.append(CheckDim(equation.slot, equation.pattern))
+        return bool(ready)
+
+    def _unknowns(self, equation: _Equation) -> list[str]:
+        """Symbols not bound yet; those of facts that stand in no pattern are never bound."""
+        return sorted(equation.pattern.symbols - self.known)
+
+    def _bind(self, name: str, numerator: Dim, divisor: Dim) -> None:
+        if divisor.is_const and divisor.value < 0:
+            numerator, divisor = -numerator, -divisor
+        if divisor.is_const and numerator.terms:
+            content = gcd(divisor.value, *(c for _, c in numerator.terms))
+            numerator, divisor = numerator // content, divisor // content
+        self.steps.append(BindSymbol(name, numerator, divisor))
+        self.known.add(name)
+        self.unknown -= {name}
+
+    def _bind_bare(self) -> bool:
+        for equation in self.open:
+            name = equation.pattern.name
+            if name in self.unknown and name is not None:
+                self.open.remove(equation)
+                self._bind(name, equation.target, Dim.of(1))
+                return True
+        return False
+
+    def _bind_one(self) -> bool:
+        """slot == coefficient*n + rest with n the only unknown; constant coefficients before symbolic ones."""
+        symbolic = None
+        for equation in self.open:
+            names = self._unknowns(equation)
+            split = linear(equation.pattern, names[0]) if len(names) == 1 and names[0] in self.unknown else None
+            if split is None:
+                continue
+            if split[0].is_const:
+                self.open.remove(equation)
+                self._bind(names[0], equation.target - split[1], split[0])
+                return True
+            if symbolic is None and self.facts.prove_ne(split[0], 0):
+                symbolic = (equation, names[0], split)
+        if symbolic is None:
+            return False
+        equation, name, (coefficient, rest) = symbolic
+        self.open.remove(equation)
+        self._bind(name, equation.target - rest, coefficient)
+        return True
+
+    # -- systems
+
+    def _bind_system(self) -> bool:
+        """As many equations as unknowns, all linear, with a determinant that is not 0: Cramer's rule."""
+        rows = [(e, row) for e in self.open if (row := self._row(e)) is not None]
+        for names, members in _systems(rows):
+            for picked in _picks(names, [row for _, row in members]):
+                matrix = [[members[i][1].get(name, Dim.of(0)) for name in names] for i in picked]
+                divisor = _determinant(matrix)
+                if divisor != 0 and not self.facts.prove_ne(divisor, 0):
+                    for name in names:
+                        self.vanishing.setdefault(name, divisor)
+                    continue
+                if divisor == 0:
+                    continue
+                self._cramer(names, [members[i][0] for i in picked], matrix, divisor)
+                return True
+        return False
+
+    def _row(self, equation: _Equation) -> dict[str, Dim] | None:
+        """Coefficients of the unknowns, over known symbols; None when the pattern is not linear in them."""
+        row = {}
+        for name in self._unknowns(equation):
+            split = linear(equation.pattern, name)
+            if split is None or name not in self.unknown or not split[0].symbols <= self.known:
+                return None
+            row[name] = split[0]
+        return row
+
+    def _cramer(self, names: list[str], equations: list[_Equation], matrix: list[list[Dim]], divisor: Dim) -> None:
+        zeros: dict[str, Dim | int | str] = dict.fromkeys(names, 0)
+        values = [e.target - e.pattern.subs(zeros) for e in equations]
+        numerators = []
+        for column in range(len(names)):
+            replaced = [[*row[:column], value, *row[column + 1 :]] for row, value in zip(matrix, values, strict=True)]
+            numerators.append(_determinant(replaced))
+        for equation in equations:
+            self.open.remove(equation)
+        for name, numerator in zip(names, numerators, strict=True):
+            self._bind(name, numerator, divisor)
+
+    # -- reasons
+
+    def reason(self, name: str) -> str:
+        """Why `name` could not be solved for."""
+        involved = [e for e in self.all if name in e.pattern.symbols]
+        texts = [str(e.pattern) for e in involved]
+        where = f"`{texts[0]}`" if len(texts) == 1 else f"{', '.join(f'`{t}`' for t in texts[:-1])} and `{texts[-1]}`"
+        for equation in involved:
+            split = linear(equation.pattern, name)
+            if split is None:
+                continue
+            others = sorted((split[0].symbols | split[1].symbols) - self.known)
+            if others:
+                continue
+            hint = self.facts.suggest(Compare("!=", split[0], 0))
+            return f"`{equation.pattern}` gives it only where `{split[0]}` is not 0: say `where {hint}`"
+        if name in self.vanishing:
+            hint = self.facts.suggest(Compare("!=", self.vanishing[name], 0))
+            verb = "gives" if len(texts) == 1 else "give"
+            return f"{where} {verb} it only where `{self.vanishing[name]}` is not 0: say `where {hint}`"
+        others = sorted({o for e in involved for o in e.pattern.symbols} - self.known - {name})
+        if others and any(linear(e.pattern, name) is not None for e in involved):
+            verb = "leaves" if len(texts) == 1 else "leave"
+            return f"{where} {verb} it open together with {', '.join(f'`{o}`' for o in others)}"
+        return f"it stands only in {where}, and sizes are solved only where they are linear in a symbol"
+
+
+def _systems(rows: list[_Row]) -> Iterator[tuple[list[str], list[_Row]]]:
+    """(unknowns, equations): sets of equations that may determine all their unknowns, those of few unknowns first."""
+    frontier = {frozenset(row) for _, row in rows}
+    seen: set[frozenset[str]] = set()
+    while frontier and len(seen) < MAX_SYSTEMS:
+        names = min(frontier, key=lambda s: (len(s), sorted(s)))
+        frontier.discard(names)
+        seen.add(names)
+        members = [(e, row) for e, row in rows if row.keys() <= names]
+        if len(members) >= len(names):
+            yield sorted(names), members
+        for _, row in rows:
+            if names & row.keys() and (joined := names.union(row)) not in seen:
+                frontier.add(joined)
+
+
+def _picks(names: list[str], rows: list[dict[str, Dim]]) -> Iterator[tuple[int, ...]]:
+    """Choices of as many rows as unknowns: the first of full rank, or where a coefficient is symbolic, several."""
+    if any(not c.is_const for row in rows for c in row.values()):
+        if len(names) <= MAX_UNKNOWNS:
+            yield from itertools.islice(itertools.combinations(range(len(rows)), len(names)), 50)
+        return
+    reduced: list[tuple[int, list[int]]] = []
+    picked = []
+    for index, row in enumerate(rows):
+        vector = [row[name].value if name in row else 0 for name in names]
+        for pivot, base in reduced:
+            if vector[pivot]:
+                a, b = base[pivot], vector[pivot]
+                vector = [a * x - b * y for x, y in zip(vector, base, strict=True)]
+        lead = next((i for i, x in enumerate(vector) if x), None)
+        if lead is not None:
+            content = gcd(*vector)
+            reduced.append((lead, [x // content for x in vector]))
+            picked.append(index)
+    if len(picked) == len(names):
+        yield tuple(picked)
+
+
+def _determinant(matrix: list[list[Dim]]) -> Dim:
+    """By expansion along the first row; matrices are small and sparse."""
+    if not matrix:
+        return Dim.of(1)
+    total = Dim.of(0)
+    for column, factor in enumerate(matrix[0]):
+        if factor != 0:
+            minor = [[*row[:column], *row[column + 1 :]] for row in matrix[1:]]
+            total = total + factor * _determinant(minor) * (-1) ** column
+    return total
