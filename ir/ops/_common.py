@@ -7,7 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from ..build import Builder
 from ..dims import Dim
+from ..graph import NoneValue, Operand
 from ..op import Array, InferContext
 from ..types import DType, TensorType, tensor
 
@@ -37,6 +39,13 @@ def optional(operands: Sequence[T | None], position: int) -> T | None:
 def rtol(dtype: DType) -> float:
     """The relative tolerance of samples: a few units in the last place of the type, generous for functions."""
     return _RTOL.get(dtype, 0.0)
+
+
+def given(operands: Sequence[Operand], position: int) -> Operand | None:
+    """An operand of a decomposition that may be none or left out at the end."""
+    if position >= len(operands) or isinstance(operands[position], NoneValue):
+        return None
+    return operands[position]
 
 
 # ---------------------------------------------------------------------------------------------- dtype rules
@@ -156,3 +165,22 @@ def product_of(sizes: Iterable[int]) -> int:
 def count_of(dims: Sequence[Dim], axes: Iterable[int]) -> Dim:
     """The number of elements along some axes."""
     return Dim.product(dims[a] for a in axes)
+
+
+# ------------------------------------------------------------------------------------------- decompositions
+
+
+def raised(b: Builder, x: Operand) -> tuple[Operand, DType]:
+    """f16 and bf16 operands converted to f32, and the dtype the result is to be given."""
+    dtype = b.type(x).dtype
+    return (x if dtype is dtype.compute else b.cast(x, dtype=dtype.compute)), dtype
+
+
+def lowered(b: Builder, x: Operand, dtype: DType) -> Operand:
+    """The result of a decomposition in its dtype."""
+    return x if b.type(x).dtype is dtype else b.cast(x, dtype=dtype)
+
+
+def lowest(dtype: DType) -> float:
+    """The most negative finite number: an `initial` for maxima that subtracting from -inf leaves -inf, not NaN."""
+    return float(np.finfo(dtype.compute.numpy.name).min)

@@ -54,8 +54,8 @@ def want_elements(ctx: InferContext, x: TensorType, axes: Iterable[int], way_out
     """Refuses axes that may be empty, of which the reduction has no value."""
     for a in axes:
         size = x.dims[a]
-        if not ctx.facts.prove_lt(Dim.of(0), size):
-            fact = f"say `where {size} in 1..`" if size.symbols else "give it at least one element"
+        if not ctx.facts.prove_lt(0, size):
+            fact = f"say `where {ctx.facts.suggest(InRange(size, 1))}`" if size.symbols else "give it an element"
             raise ctx.fail(
                 f"`{ctx.op_name}` of no elements has no value: axis {a} has size {size}, which may be 0",
                 label=f"{ctx.name(0)} is {x}",
@@ -109,7 +109,7 @@ class Reduction(ReduceOp):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        facts = (InRange(Dim.of("n"), Dim.of(1), None), InRange(Dim.of("m"), Dim.of(1), None)) if cls.nonempty else ()
+        facts = (InRange("n", 1), InRange("m", 1)) if cls.nonempty else ()
         sizes = tuple(b for b in SIZES if not cls.nonempty or b["n"])
         for dtype in cls.sampled:
             cases = _CASES if dtype is cls.sampled[0] else _CASES[:2]
