@@ -249,10 +249,8 @@ class Module:
 
     def global_type(self, name: str) -> TensorType:
         """The type of a weight or constant; KeyError if there is none of that name."""
-        for g in (*self.weights, *self.consts):
-            if g.name == name:
-                return g.type
-        raise KeyError(name)
+        types = {g.name: g.type for g in self.weights} | {g.name: g.type for g in self.consts}
+        return types[name]
 
 
 def targets_of(statement: Statement) -> tuple[Target, ...]:

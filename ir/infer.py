@@ -33,19 +33,23 @@ def infer_apply(
         if isinstance(operand, (Var, GlobalRef)):
             t = type_of(operand)
             if not isinstance(t, TensorType):
-                raise ctx.fail(f"`{op.name}` takes tensors; {ctx.name(i)} is a tuple", help=f"use a field: {ctx.name(i)}.0")
+                raise ctx.fail(
+                    f"`{op.name}` takes tensors; {ctx.name(i)} is a tuple", help=f"use a field: {ctx.name(i)}.0"
+                )
             if t.shape is None:
                 raise ctx.fail(
                     f"`{op.name}` needs the rank of {ctx.name(i)}, which is {t}", help="give it a type with match_cast"
                 )
             types[i] = t
+        elif isinstance(operand, (Literal, DimValue)) and operand.dtype is not None:
+            types[i] = TensorType(operand.dtype, ())
         elif isinstance(operand, NoneValue) and not optional(op, i):
             raise ctx.fail(f"operand {i} of `{op.name}` may not be none")
-    dtype = op.literal_dtype([t for t in types])
+    dtype = op.literal_dtype(types)
     typed: list[Operand] = []
     for i, operand in enumerate(flat):
         if isinstance(operand, (Literal, DimValue)):
-            operand = _with_dtype(ctx, operand, operand.dtype or dtype)
+            operand = with_dtype(ctx, operand, operand.dtype or dtype)
             assert operand.dtype is not None
             types[i] = TensorType(operand.dtype, ())
         typed.append(operand)
@@ -53,11 +57,18 @@ def infer_apply(
     return tuple(typed), result if isinstance(result, tuple) else (result,)
 
 
-def _with_dtype(ctx: InferContext, operand: Literal | DimValue, dtype: DType | None) -> Literal | DimValue:
+def with_dtype(ctx: InferContext, operand: Literal | DimValue, dtype: DType | None) -> Literal | DimValue:
+    """The literal as one of `dtype`, by default i64, f32 or bool; refused through `ctx` when its value is not of it."""
     if dtype is None:
         if isinstance(operand, DimValue):
             return replace(operand, dtype=DType.i64)
-        dtype = DType.bool if isinstance(operand.value, bool) else DType.i64 if isinstance(operand.value, int) else DType.f32
+        dtype = (
+            DType.bool
+            if isinstance(operand.value, bool)
+            else DType.i64
+            if isinstance(operand.value, int)
+            else DType.f32
+        )
     if isinstance(operand, Literal):
         value = operand.value
         if isinstance(value, float) and not dtype.is_float:
@@ -71,8 +82,17 @@ def _with_dtype(ctx: InferContext, operand: Literal | DimValue, dtype: DType | N
     return replace(operand, dtype=dtype)
 
 
+def default_dtype(operand: Literal | DimValue) -> DType:
+    """The dtype of a number that stands beside no tensor."""
+    if isinstance(operand, DimValue):
+        return DType.i64
+    if isinstance(operand.value, bool):
+        return DType.bool
+    return DType.i64 if isinstance(operand.value, int) else DType.f32
+
+
 def _fits(value: int, dtype: DType) -> bool:
-    low, high = (0, 2**dtype.bits - 1) if not dtype.is_signed else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+    low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
     return low <= value <= high
 
 

@@ -41,7 +41,8 @@ class Names:
     def _declare(self, items: Sequence[ItemNode]) -> None:
         """Globals and functions are in scope everywhere, before and after their definition."""
         seen: dict[str, Token] = {}
-        globals_, functions = set(), set()
+        globals_: set[str] = set()
+        functions: set[str] = set()
         for item in items:
             name = str(item.name)[1:]
             if name in seen:

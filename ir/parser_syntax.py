@@ -69,7 +69,7 @@ def _grammar() -> lark.Lark:
         parser="lalr",
         lexer="contextual",
         start=["module", "type", "where"],
-        transformer=TreeBuilder(),  # type: ignore[arg-type]
+        transformer=TreeBuilder(),
         maybe_placeholders=True,
     )
 
@@ -145,9 +145,10 @@ def _at_token_start(problem: UnexpectedInput) -> bool:
 
 def _describe(problem: UnexpectedInput, text: str, file: str) -> tuple[int, Diagnostic]:
     if isinstance(problem, UnexpectedCharacters):
-        place = problem.pos_in_stream
+        place: Any = problem.pos_in_stream
         span = Span(file, problem.line, problem.column, problem.line, problem.column + 1)
         character = text[place]
+        helps: tuple[str, ...]
         if character == '"':
             return place, Diagnostic("this string does not end", span, helps=('a string ends on its line, with `"`',))
         helps = ("a number has digits after its point: `1.0`",) if re.search(r"\d\.$", text[: place + 1]) else ()

@@ -141,7 +141,7 @@ class FuncNode:
     params: list[ParamNode]
     results: list[Node]
     facts: list[Node]
-    likely: list[tuple[Token, list[int]]]
+    likely: list[tuple[Token, list[Token]]]
     body: BlockNode
 
 

@@ -73,10 +73,8 @@ class Scope:
         self.symbols[name] = place.span(self.file)
 
 
-RESERVED = frozenset(
-    ("true", "false", "none", "inf", "nan", "if", "while", "scan", "where", "likely", "in", "return", "yield", "else")
-    + ("func", "inout", *(dtype.value for dtype in DType))
-)
+_WORDS = "true false none inf nan if while scan where likely in return yield else func inout"
+RESERVED = frozenset(_WORDS.split()) | {dtype.value for dtype in DType}
 
 
 def _clash(scope: Scope, name: str, token: Token, first: Span, was: str, now: str) -> CompileError:
@@ -184,7 +182,14 @@ def to_fact(node: Node, scope: Scope) -> Fact:
         dim, low, high = node.value
         return InRange(to_dim(dim, scope), to_dim(low, scope), None if high is None else to_dim(high, scope), span)
     dim, values = node.value
-    return OneOf(to_dim(dim, scope), tuple(to_dim(v, scope) for v in values), span)
+    return OneOf(to_dim(dim, scope), [_constant(v, scope) for v in values], span)
+
+
+def _constant(node: Node, scope: Scope) -> int:
+    dim = to_dim(node, scope)
+    if not dim.is_const:
+        raise scope.fail("the values of a set are numbers", node)
+    return dim.value
 
 
 # ---------------------------------------------------------------------------------------------- operands
