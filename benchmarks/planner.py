@@ -1,6 +1,6 @@
 """Peak over the largest live set for buffers in CSV files (MiniMalloc's benchmark), at two budgets.
 
-    python benchmarks/planner.py FOLDER_OR_CSV... [--budgets 0.05 3]
+python benchmarks/planner.py FOLDER_OR_CSV... [--budgets 0.05 3]
 """
 
 from __future__ import annotations

@@ -9,15 +9,20 @@ from __future__ import annotations
 from .errors import PlanError
 from .minimalloc import Row, geometric_mean, minimalloc_table, report_file, table_text
 from .packing import Buffer, Packing, pack
+from .storage import SymBuffer
+from .symbolic import Plan, plan
 
 __all__ = [
     "Buffer",
     "Packing",
+    "Plan",
     "PlanError",
     "Row",
+    "SymBuffer",
     "geometric_mean",
     "minimalloc_table",
     "pack",
+    "plan",
     "report_file",
     "table_text",
 ]

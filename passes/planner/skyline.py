@@ -81,7 +81,7 @@ class Placement:
 class Skyline:
     """The skyline while one order is placed; segment k covers steps starts[k]..ends[k]-1 at heights[k]."""
 
-    __slots__ = ("ends", "ending_by", "heights", "left", "order", "problem", "slack", "starting_from", "starts")
+    __slots__ = ("ending_by", "ends", "heights", "left", "order", "problem", "slack", "starting_from", "starts")
 
     def __init__(self, problem: Problem, order: Sequence[int], target: int) -> None:
         self.problem, self.order = problem, order
@@ -122,12 +122,12 @@ class Skyline:
             buffer = order[bit.bit_length() - 1]
             low, high, rise = lower[buffer], upper[buffer], size[buffer]
             # A gap beside the buffer that no other fits in will be lifted to the lower of its two sides.
-            if low > start and not left & starting[start] & ending[low] and min(slack[start:low]) < min(before, rise):
-                pass
-            elif high < end and not left & starting[high] & ending[end] and min(slack[high:end]) < min(after, rise):
-                pass
-            else:
-                return bit
+            gap = low > start and not left & starting[start] & ending[low]
+            bad = gap and min(slack[start:low]) < min(before, rise)
+            if not bad:
+                gap = high < end and not left & starting[high] & ending[end]
+                if not (gap and min(slack[high:end]) < min(after, rise)):
+                    return bit
             candidates ^= bit
             if not candidates:
                 break
