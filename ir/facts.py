@@ -11,18 +11,20 @@ that satisfy the facts. It does not prove all that is true; `suggest` says which
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from .diagnostics import Span
 from .dims import Dim, DimLike
 from .facts_conflict import minimal_conflict
 from .facts_domain import Domain
 from .facts_examples import Example, find_examples
+from .facts_interval import Interval
 from .facts_prove import Prover
 from .facts_simplify import Restorer
 
+T = TypeVar("T")
 CompareOp: TypeAlias = Literal["==", "!=", "<=", "<", ">=", ">"]
 _HOLDS = {
     "==": operator.eq,
@@ -188,20 +190,26 @@ class Facts:
 
     def prove_eq(self, a: DimLike, b: DimLike) -> bool:
         a, b = Dim.of(a), Dim.of(b)
-        return a == b or self._proves.zero(a - b)
+        return a == b or self._ask(lambda prover: prover.zero(a - b), False)
 
     def prove_ne(self, a: DimLike, b: DimLike) -> bool:
-        return self._proves.nonzero(Dim.of(a) - b)
+        return self._ask(lambda prover: prover.nonzero(Dim.of(a) - b), False)
 
     def prove_le(self, a: DimLike, b: DimLike) -> bool:
-        return self._proves.nonnegative(Dim.of(b) - a)
+        return self._ask(lambda prover: prover.nonnegative(Dim.of(b) - a), False)
 
     def prove_lt(self, a: DimLike, b: DimLike) -> bool:
-        return self._proves.nonnegative(Dim.of(b) - a - 1)
+        return self._ask(lambda prover: prover.nonnegative(Dim.of(b) - a - 1), False)
 
     def prove_divisible(self, a: DimLike, k: DimLike) -> bool:
         """a is a multiple of k, and k is not 0."""
-        return self._proves.divisible(Dim.of(a), Dim.of(k))
+        return self._ask(lambda prover: prover.divisible(Dim.of(a), Dim.of(k)), False)
+
+    def _ask(self, question: Callable[[Prover], T], otherwise: T) -> T:
+        try:
+            return question(self._proves)
+        except ZeroDivisionError:  # of a dim whose divisor is 0 by the facts: nothing is known of its value
+            return otherwise
 
     def prove(self, fact: Fact) -> bool:
         """Whether the fact follows."""
@@ -236,12 +244,15 @@ class Facts:
 
     def bounds(self, dim: DimLike) -> tuple[int | None, int | None]:
         """(least, greatest) value that the facts allow, None where there is no bound; may be loose, never wrong."""
-        return self._proves.bounds(Dim.of(dim))
+        nothing: Interval = (None, None)
+        return self._ask(lambda prover: prover.bounds(Dim.of(dim)), nothing)
 
     def simplify(self, dim: DimLike) -> Dim:
         """An equal dim with what divisions and extrema the facts settle; `dim` itself when no other is simpler."""
         dim = Dim.of(dim)
-        return dim if dim.is_const or dim.name is not None else Restorer(self._proves).simplify(dim)
+        if dim.is_const or dim.name is not None:
+            return dim
+        return self._ask(lambda prover: Restorer(prover).simplify(dim), dim)
 
     def contradiction(self) -> tuple[Fact, ...] | None:
         """A smallest set of facts that no sizes satisfy (none of them can be left out), or None when none is found."""
@@ -284,7 +295,9 @@ class Facts:
         prover = self._proves
         if prover.domain.contradictory:
             return True
-        return not self._find_examples() and (prover.contradiction() or self._no_case_left())
+        if self._find_examples():
+            return False
+        return self._ask(lambda prover: prover.contradiction(), False) or self._no_case_left()
 
     def _no_case_left(self) -> bool:
         """Whether every combination of listed or narrow values is contradictory, where these are few."""
@@ -300,10 +313,17 @@ class Facts:
             combinations = grown
         if combinations == [()]:
             return False
-        return all(self.add(*facts)._proves.contradiction() for facts in combinations)
+        return all(self.add(*facts)._ask(lambda prover: prover.contradiction(), False) for facts in combinations)
 
 
 def _learn(domain: Domain, fact: Fact) -> None:
+    try:
+        _learn_sides(domain, fact)
+    except ZeroDivisionError:  # a divisor is 0 by the other facts, and the fact has no value that could hold
+        domain.contradictory = True
+
+
+def _learn_sides(domain: Domain, fact: Fact) -> None:
     if isinstance(fact, InRange):
         domain.learn_nonnegative(fact.dim - fact.lo)
         if fact.hi is not None:
