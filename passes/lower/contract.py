@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 
-from ...ir.dims import Dim, linear
-from ...ir.facts import Facts
+from ...ir.dims import Dim
+from ...ir.facts import Compare, Facts
 from ...ir.loops import Contract, Expr, Index, Kernel, Load, Name
 from ...ir.op import ContractOp, Contraction
 from ...ir.scalar import cast, index
-from ...ir.types import product
-from ..loops.packing import packed_index
+from ...ir.types import DType, product
+from ..loops.packing import PREFIX, packed_index, panel_width
 from .emit import Emitter
 from .fuse import Group
 from .kernel import Pack, Scope, close, store
@@ -52,7 +53,7 @@ class _Contract:
             at_m, at_n, at_k = _spread(m, c.rows, facts), _spread(n, c.cols, facts), _spread(k, c.inner, facts)
             lhs = self._simplified(op.lhs(self.e, b, at_m, at_k, *present), facts)
             rhs = self._simplified(op.rhs(self.e, b, at_k, at_n, *present), facts)
-            rhs = self._packed(rhs, k, n, inner, cols)
+            rhs = self._packed(rhs, k, n, inner, cols, c.accumulator)
             self.position = _output_position(c, b, at_m, at_n)
             with self.e.block() as epilogue:
                 self.memo[self.head.name] = self.e.let(cast(Name(acc, c.accumulator), self.head.type.dtype))
@@ -67,30 +68,27 @@ class _Contract:
             return Load(value.buffer, Index(facts.simplify(value.index.dim)), value.dtype)
         return value
 
-    def _packed(self, rhs: Expr, k: str, n: str, inner: Dim, cols: Dim) -> Expr:
-        """Reads a weight that is linear in k and n from its packed form, made at load."""
-        panel = self.scope.panel
-        if panel is None or not (isinstance(rhs, Load) and isinstance(rhs.index, Index)):
-            return rhs
-        if not rhs.buffer.startswith("weight."):
-            return rhs
-        by_k = linear(rhs.index.dim, k)
-        by_n = linear(by_k[1], n) if by_k is not None else None
-        if by_k is None or by_n is None or n in by_k[0].symbols:
+    def _packed(self, rhs: Expr, k: str, n: str, inner: Dim, cols: Dim, dtype: DType) -> Expr:
+        """Reads a weight that is a whole matrix in k and n from its packed form, made at load."""
+        if self.scope.vector_bytes is None or not (isinstance(rhs, Load) and isinstance(rhs.index, Index)):
             return rhs
         weight = rhs.buffer.removeprefix("weight.")
-        known = _weight_symbols(self.scope)
-        if any(not d.symbols <= known for d in (by_k[0], by_n[0], by_n[1], inner, cols)):
+        if weight == rhs.buffer or self.flow.types[f"@{weight}"].size != inner * cols:
             return rhs
-        pack = self._pack(weight, inner, cols, by_k[0], by_n[0], by_n[1])
-        return Load(pack.name, Index(packed_index(Dim.of(k), Dim.of(n), inner, panel)), rhs.dtype)
+        at_k, at_n = Dim.of(k), Dim.of(n)
+        if rhs.index.dim not in (at_k * cols + at_n, at_n * inner + at_k):
+            return rhs
+        width = panel_width(self.scope.vector_bytes, dtype)
+        transposed = rhs.index.dim != at_k * cols + at_n
+        pack = self._pack(Pack("", weight, inner, cols, transposed, dtype, width))
+        return Load(pack.name, Index(packed_index(at_k, at_n, inner, width)), dtype)
 
-    def _pack(self, weight: str, inner: Dim, cols: Dim, k_stride: Dim, n_stride: Dim, offset: Dim) -> Pack:
+    def _pack(self, wanted: Pack) -> Pack:
         for pack in self.scope.packs.values():
-            if pack == Pack(pack.name, weight, inner, cols, k_stride, n_stride, offset):
+            if replace(pack, name="") == wanted:
                 return pack
-        count = sum(1 for p in self.scope.packs.values() if p.weight == weight)
-        pack = Pack(f"packed.{weight}.{count}", weight, inner, cols, k_stride, n_stride, offset)
+        count = sum(1 for p in self.scope.packs.values() if p.weight == wanted.weight)
+        pack = replace(wanted, name=f"{PREFIX}{wanted.weight}.{count}")
         self.scope.packs[pack.name] = pack
         return pack
 
@@ -107,18 +105,7 @@ class _Contract:
         return known
 
 
-def _weight_symbols(scope: Scope) -> frozenset[str]:
-    found: set[str] = set()
-    for name, type_ in scope.flow.sources.items():
-        if name.startswith("@"):
-            for d in type_.dims:
-                found |= d.symbols
-    return frozenset(found)
-
-
 def _in_range(facts: Facts, extents: dict[str, Dim]) -> Facts:
-    from ...ir.facts import Compare
-
     for name, size in extents.items():
         v = Dim.of(name)
         facts = facts.add(Compare("<=", Dim.of(0), v), Compare("<", v, size))

@@ -9,7 +9,7 @@ from ...ir import graph
 from ...ir.diagnostics import Span, error
 from ...ir.dims import Dim
 from ...ir.dims_solve import BindSymbol as Bound
-from ...ir.dims_solve import Unsolved, solve
+from ...ir.dims_solve import Unsolvable, solve
 from ...ir.facts import Fact, Facts
 from ...ir.loops import (
     BindSymbol,
@@ -24,7 +24,7 @@ from ...ir.loops import (
     Ref,
 )
 from ...ir.types import TensorType
-from ..loops.packing import pack_kernel, packed_size
+from ..loops.packing import pack_kernel
 from ..planner import Plan, plan
 from .kernel import Pack, Scope
 from .place import Placement, place
@@ -50,17 +50,24 @@ def binding_steps(
     patterns = [(f"{g.name}.{d}", size) for g in given for d, size in enumerate(g.type.dims)]
     origins = {g.name: g for g in given}
     solved = solve(patterns, known, facts)
-    if isinstance(solved, Unsolved):
-        raise error(str(solved), given[0].span if given else None)
+    if isinstance(solved, Unsolvable):
+        why = "; ".join(f"{symbol}: {reason}" for symbol, reason in solved.reasons)
+        raise error(f"the sizes given do not determine every symbol ({why})", given[0].span)
     steps: list[HostStep] = []
-    for s in solved:
-        slots = [x for x in sorted(s.numerator.symbols if isinstance(s, Bound) else {s.slot}) if "." in x]
-        g = origins[slots[0].rpartition(".")[0]]
+    bound, waiting = set(known), list(where)
+    for s in solved.steps:
+        slots = s.numerator.symbols & set(slot for slot, _ in patterns) if isinstance(s, Bound) else {s.slot}
+        g = origins[min(slots).rpartition(".")[0]] if slots else given[0]
         if isinstance(s, Bound):
-            steps.append(BindSymbol(s.symbol, s.numerator.subs(actual), Dim.of(s.divisor), g.origin, g.span))
+            steps.append(BindSymbol(s.symbol, s.numerator.subs(actual), s.divisor, g.origin, g.span))
+            bound.add(s.symbol)
+            # A fact is checked as soon as it can be: a later division may rely on it.
+            ready = [f for f in waiting if f.symbols <= bound]
+            waiting = [f for f in waiting if f not in ready]
+            steps.extend(CheckFact(f, str(f), f.span) for f in ready)
         else:
             steps.append(CheckEqual(Dim.of(s.slot).subs(actual), s.expected, g.origin, g.span))
-    steps.extend(CheckFact(f, str(f), f.span) for f in where)
+    steps.extend(CheckFact(f, str(f), f.span) for f in waiting)
     return steps
 
 
@@ -133,33 +140,25 @@ def _placed_copy(copy: Copy, arena: Plan) -> Copy:
     return Copy(_at(copy.source, arena), _at(copy.target, arena), copy.bytes)
 
 
-def load_host(
-    module: graph.Module, packs: Mapping[str, Pack], panel: int | None
-) -> tuple[HostProgram | None, tuple[Kernel, ...]]:
+def load_host(module: graph.Module, packs: Mapping[str, Pack]) -> tuple[HostProgram | None, tuple[Kernel, ...]]:
     """The program that runs when weights are given: it binds their symbols and packs those that kernels want packed."""
     if not module.weights:
         return None, ()
     where = [f for w in module.weights for f in w.facts]
-    facts = Facts().add(*where)
     given = [Given(w.name, w.type, f"weight @{w.name}: {w.type}", w.span) for w in module.weights]
-    steps = binding_steps(given, frozenset(), facts, where, {})
+    steps = binding_steps(given, frozenset(), Facts().add(*where), where, {})
     kernels: list[Kernel] = []
     launches: list[Launch | Copy] = []
     outputs: list[HostTensor] = []
-    for pack in packs.values():
-        assert panel is not None
-        dtype = module.global_type(pack.weight).dtype
+    for p in packs.values():
+        stored = module.global_type(p.weight).dtype
         kernel = pack_kernel(
-            f"load.{pack.name}", dtype, module.global_type(pack.weight).size,
-            pack.inner, pack.cols, pack.k_stride, pack.n_stride, pack.offset, panel,
+            f"load.{p.name}", p.inner, p.cols, p.width, p.dtype, source=stored, transposed=p.transposed
         )
         kernels.append(kernel)
-        outputs.append(HostTensor(pack.name, dtype, (packed_size(pack.inner, pack.cols, panel),)))
-        refs = (Ref("param", pack.weight), Ref("output", pack.name))
+        outputs.append(HostTensor(p.name, p.dtype, (p.size,)))
+        refs = (Ref("param", p.weight), Ref("output", p.name))
         launches.append(Launch(kernel.name, refs, tuple(Dim.of(s) for s in kernel.sizes)))
-    host = HostProgram(
-        "load",
-        tuple(HostTensor(w.name, w.type.dtype, w.type.dims) for w in module.weights),
-        tuple(outputs), (), (), tuple(steps), tuple(launches), Dim.of(0),
-    )
-    return host, tuple(kernels)
+    weights = tuple(HostTensor(w.name, w.type.dtype, w.type.dims) for w in module.weights)
+    nothing = Dim.of(0)
+    return HostProgram("load", weights, tuple(outputs), (), (), tuple(steps), tuple(launches), nothing), tuple(kernels)

@@ -8,6 +8,7 @@ from ...ir.dims import Dim
 from ...ir.facts import Fact, Facts
 from ...ir.loops import Buffer, Expr, Contract, For, Kernel, Let, Load, Local, Stmt, Store, expressions, walk_expr, walk_stmts
 from ...ir.scalar import cast
+from ...ir.types import DType
 from ..loops.packing import packed_size
 from .emit import Emitter, free_symbols, linear_index
 from .fuse import Fusion, Group
@@ -23,7 +24,7 @@ class Scope:
     facts: Facts
     kernel_facts: tuple[Fact, ...]
     taken: frozenset[str]
-    panel: int | None  # columns of a packed panel on this target, None where weights are not packed
+    vector_bytes: int | None  # of the target; None where weights are not packed
     packs: dict[str, Pack] = field(default_factory=dict)
 
     def buffer(self, name: str) -> str:
@@ -39,15 +40,20 @@ class Scope:
 
 @dataclass(frozen=True)
 class Pack:
-    """A weight to be packed at load: buffer `name` from weight `weight`, element (k, n) at `offset + k*k_stride + n*n_stride`."""
+    """A weight [inner, cols] ([cols, inner] when `transposed`) to be packed at load into buffer `name`, as `dtype`."""
 
     name: str
     weight: str
     inner: Dim
     cols: Dim
-    k_stride: Dim
-    n_stride: Dim
-    offset: Dim
+    transposed: bool
+    dtype: DType
+    width: int
+
+    @property
+    def size(self) -> Dim:
+        """Elements of the packed buffer."""
+        return packed_size(self.inner, self.cols, self.width)
 
 
 def origin(members: list[Node]) -> str:
@@ -75,7 +81,7 @@ def close(scope: Scope, emitter: Emitter, name: str, group: Group) -> Kernel:
             size, dtype = type_.size, type_.dtype
         elif buffer in scope.packs:
             pack = scope.packs[buffer]
-            size, dtype = packed_size(pack.inner, pack.cols, scope.panel or 1), scope.flow.types[f"@{pack.weight}"].dtype
+            size, dtype = pack.size, pack.dtype
         else:
             continue  # an Alloc
         mode = "in" if buffer not in written else "inout" if buffer in loaded else "out"

@@ -13,7 +13,7 @@ from .contract import emit_contract
 from .fuse import Fuser, Fusion, Group
 from .host import function_host, load_host
 from .irregular import emit_irregular
-from .kernel import Scope
+from .kernel import Pack, Scope
 from .nodes import Dataflow, dataflow
 from .place import adopt_updates
 from .rows import emit_rows
@@ -29,27 +29,27 @@ class Lowered:
     fused: dict[str, list[tuple[str, Group]]]
 
 
-def lower(module: graph.Module, panel: int | None, budget_s: float = 0.05) -> Lowered:
+def lower(module: graph.Module, vector_bytes: int | None, budget_s: float = 0.05) -> Lowered:
     """Lowers a typed module that is free of calls and composite ops.
 
-    `panel`: columns of a packed weight panel on the target, None to read weights as they are.
+    `vector_bytes` of the target decide how weights are packed; None reads weights as they are.
     `budget_s`: seconds the memory planner may search, a function.
     """
     kernels: list[Kernel] = []
     hosts = []
     plans: dict[str, Plan] = {}
     fused: dict[str, list[tuple[str, Group]]] = {}
-    packs: dict[str, object] = {}
+    packs: dict[str, Pack] = {}
     weight_facts = tuple(f for w in module.weights for f in w.facts)
     for function in module.functions:
-        scope = _scope(module, function, weight_facts, panel, packs)
+        scope = _scope(module, function, weight_facts, vector_bytes, packs)
         named = [(f"{function.name}.{i}.{_label(g)}", g) for i, g in enumerate(scope.fusion.groups)]
         made = [_emit(scope, g, name) for name, g in named]
         kernels.extend(made)
         host, plans[function.name] = function_host(module, scope, made, budget_s)
         hosts.append(host)
         fused[function.name] = named
-    load, pack_kernels = load_host(module, packs, panel)  # type: ignore[arg-type]
+    load, pack_kernels = load_host(module, packs)
     program = Program(
         tuple(HostTensor(w.name, w.type.dtype, w.type.dims) for w in module.weights),
         tuple(HostTensor(c.name, c.type.dtype, c.type.dims) for c in module.consts),
@@ -60,13 +60,19 @@ def lower(module: graph.Module, panel: int | None, budget_s: float = 0.05) -> Lo
     return Lowered(share_kernels(program), plans, fused)
 
 
-def _scope(module: graph.Module, function: graph.Function, weight_facts: tuple[Fact, ...], panel: int | None, packs) -> Scope:  # type: ignore[no-untyped-def]
+def _scope(
+    module: graph.Module,
+    function: graph.Function,
+    weight_facts: tuple[Fact, ...],
+    vector_bytes: int | None,
+    packs: dict[str, Pack],
+) -> Scope:
     flow = dataflow(module, function)
     known = (*weight_facts, *function.facts, *(f for c in flow.casts for f in c.facts))
     facts = Facts().add(*known)
     fusion = Fuser(flow, facts).run()
     adopt_updates(flow, fusion)
-    return Scope(flow, fusion, facts, known, _taken(flow, facts), panel, packs)
+    return Scope(flow, fusion, facts, known, _taken(flow, facts), vector_bytes, packs)
 
 
 def _taken(flow: Dataflow, facts: Facts) -> frozenset[str]:
