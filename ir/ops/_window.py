@@ -18,8 +18,6 @@ from ..types import TensorType
 PerAxis = int | tuple[int, ...]
 Padding = int | tuple[int | tuple[int, int], ...]
 
-NAMES = {"kernel_size": "sizes", "stride": "strides", "dilation": "dilations"}
-
 
 def per_axis(value: PerAxis, rank: int) -> tuple[int, ...]:
     """One number an axis."""
