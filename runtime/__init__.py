@@ -1,1 +1,39 @@
 """Loading and running artifacts. Imports nothing of ir, passes, compiler or frontends."""
+
+from .artifact import Artifact
+from .container import SaveError
+from .errors import (
+    ArgumentError,
+    CallError,
+    DeviceError,
+    DTypeError,
+    KernelError,
+    LayoutError,
+    LoadError,
+    PliantError,
+    ShapeError,
+    SizeError,
+)
+from .executable import Executable, load
+from .function import Function
+from .process import get_num_threads, set_num_threads
+
+__all__ = [
+    "ArgumentError",
+    "Artifact",
+    "CallError",
+    "DTypeError",
+    "DeviceError",
+    "Executable",
+    "Function",
+    "KernelError",
+    "LayoutError",
+    "LoadError",
+    "PliantError",
+    "SaveError",
+    "ShapeError",
+    "SizeError",
+    "get_num_threads",
+    "load",
+    "set_num_threads",
+]

@@ -1,0 +1,197 @@
+"""Arrays of any library in, and results of the caller's own kind out.
+
+numpy arrays need nothing. Tensors of torch and whatever speaks DLPack are read in place. What cannot be read in place
+(strides, alignment) is copied when it is only read, and refused when it would be written.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import ArgumentError, CallError, DeviceError, DTypeError, LayoutError, ShapeError
+
+Array = np.ndarray[Any, Any]
+Export = Callable[[Array], Any]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What an argument must be: `what` names it in messages, `type` is its declared type."""
+
+    what: str
+    type: str
+    dtype: np.dtype[Any]
+    rank: int
+    inout: bool
+
+
+def accept(param: Parameter, value: Any) -> tuple[Array, Export | None]:
+    """The argument as a numpy array of the parameter's type, and how results become the caller's kind of array.
+
+    The array shares the argument's memory wherever the parameter is written; CallError when that is not possible. Its
+    rank and sizes are not looked at.
+    """
+    array, export = _as_array(param, value)
+    return fit(param, array), export
+
+
+def fit(param: Parameter, array: Array) -> Array:
+    """The array with the parameter's very dtype object, contiguous and aligned."""
+    if array.dtype is not param.dtype:
+        if array.dtype != param.dtype:
+            raise DTypeError(_wrong_dtype(param, array.dtype))
+        array = array.view(param.dtype)
+    if param.inout and not array.flags.writeable:
+        raise LayoutError(f"{param.what} is written to ({param.type} is inout), but the array is read-only")
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        if param.inout:
+            raise LayoutError(
+                f"{param.what} is written to ({param.type} is inout), but the array is not contiguous: "
+                f"its shape is {array.shape} and its strides are {array.strides} bytes; pass a contiguous array"
+            )
+        array = np.array(array, order="C", copy=True)
+    return array
+
+
+def _wrong_dtype(param: Parameter, dtype: np.dtype[Any]) -> str:
+    said = f"{param.what} has elements of type {dtype}, but {param.type} wants {param.dtype.name}"
+    return f"{said}; nothing is converted silently: pass x.astype({param.dtype.name!r})"
+
+
+def _as_array(param: Parameter, value: Any) -> tuple[Array, Export | None]:
+    if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise ArgumentError(f"{param.what} is a masked array, and the mask would be lost: pass x.filled(...)")
+        return value.view(np.ndarray), None
+    if isinstance(value, np.generic):
+        return np.asarray(value), None
+    if isinstance(value, (bool, int, float)):
+        return _from_scalar(param, value), None
+    torch: Any = sys.modules.get("torch")  # whoever passes a tensor has imported it
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _from_torch(param, value, torch), lambda result: _to_torch(result, torch)
+    if hasattr(value, "__dlpack__"):
+        return _from_dlpack(param, value)
+    if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
+        return _converted(param, value), None
+    name = type(value).__name__
+    raise ArgumentError(
+        f"{param.what} is a {name}; {param.type} wants an array: pass numpy.asarray(x, {param.dtype.name!r})"
+    )
+
+
+def _from_scalar(param: Parameter, value: bool | int | float) -> Array:
+    if param.inout:
+        raise LayoutError(f"{param.what} is written to ({param.type} is inout), so that it must be an array")
+    name, kind = type(value).__name__, param.dtype.kind
+    if param.rank:
+        raise ArgumentError(f"{param.what} is a {name}; {param.type} wants an array of rank {param.rank}")
+    # bf16 is of no kind that numpy knows
+    fits = {"b": bool, "i": int, "u": int}.get(kind, (int, float))
+    if not isinstance(value, fits) or (isinstance(value, bool) and kind != "b"):
+        raise DTypeError(f"{param.what} is the {name} {value}; {param.type} wants {param.dtype.name}")
+    try:
+        return np.array(value, param.dtype)
+    except OverflowError:
+        raise DTypeError(f"{param.what} is {value}, which {param.dtype.name} cannot hold") from None
+
+
+# -- torch
+
+
+def _from_torch(param: Parameter, tensor: Any, torch: Any) -> Array:
+    if not tensor.is_cpu:
+        raise DeviceError(f"{param.what} is on {tensor.device}; this executable runs on the CPU: pass x.cpu()")
+    if tensor.requires_grad:
+        if torch.is_grad_enabled():
+            raise ArgumentError(
+                f"{param.what} requires a gradient, and none is computed here: pass x.detach(), or call under torch.no_grad()"
+            )
+        tensor = tensor.detach()
+    try:
+        if tensor.dtype is torch.bfloat16:
+            bits: Array = tensor.view(torch.int16).numpy()
+            return bits.view(_bfloat16())
+        array: Array = tensor.numpy()
+        return array
+    except (TypeError, RuntimeError) as error:
+        raise ArgumentError(f"{param.what}: this tensor cannot be read as an array: {error}") from error
+
+
+def _to_torch(array: Array, torch: Any) -> Any:
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _bfloat16() -> np.dtype[Any]:
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+# -- DLPack
+
+_CPU_DEVICES = (1, 3, 11)  # kDLCPU, kDLCUDAHost, kDLROCMHost
+
+
+def _from_dlpack(param: Parameter, value: Any) -> tuple[Array, Export | None]:
+    device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else 1
+    if int(device) not in _CPU_DEVICES:
+        raise DeviceError(f"{param.what} is not in the memory of the CPU, where this executable runs")
+    try:
+        array: Array = np.from_dlpack(value)
+    except (TypeError, RuntimeError, BufferError, ValueError) as error:
+        # numpy's DLPack knows no bf16; the arrays of JAX do when asked for numpy's.
+        if not hasattr(value, "__array__"):
+            raise ArgumentError(f"{param.what}: this array cannot be read by DLPack: {error}") from error
+        array = _converted(param, value)
+    return array, _exporter(value)
+
+
+def _converted(param: Parameter, value: Any) -> Array:
+    """numpy's reading of an object, which may be a copy."""
+    if param.inout:
+        name = type(value).__name__
+        raise LayoutError(
+            f"{param.what} is written to ({param.type} is inout), which a {name} may not show: pass a numpy array"
+        )
+    return np.asarray(value)
+
+
+def _exporter(value: Any) -> Export | None:
+    """The `from_dlpack` of the caller's library, by the array API or by the module of its arrays."""
+    if hasattr(value, "__array_namespace__"):
+        found = getattr(value.__array_namespace__(), "from_dlpack", None)
+        return found if callable(found) else None
+    module = sys.modules.get(type(value).__module__.partition(".")[0])
+    found = getattr(module, "from_dlpack", None)
+    return found if callable(found) else None
+
+
+# -- where results go
+
+
+def output_buffer(what: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """A buffer that the caller gave for a result, as an array; CallError unless it is just as the result."""
+    param = Parameter(what, f"the result, {dtype.name}{list(shape)}", dtype, len(shape), True)
+    if isinstance(value, (bool, int, float, np.generic)):
+        raise ArgumentError(f"{what} is a number; an array that can be written to is needed")
+    array, _ = accept(param, value)
+    if array.shape != shape:
+        raise ShapeError(f"{what} has the shape {array.shape}, but the result has {shape}")
+    return array
+
+
+def overlapping(arrays: list[tuple[str, Array]], others: list[tuple[str, Array]]) -> CallError | None:
+    """An error when memory that is written belongs to another array as well."""
+    for i, (what, array) in enumerate(arrays):
+        for other_what, other in [*arrays[:i], *others]:
+            if array.size and other.size and np.may_share_memory(array, other):
+                return LayoutError(f"{what} shares memory with {other_what}; results need memory of their own")
+    return None

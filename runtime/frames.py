@@ -1,0 +1,59 @@
+"""Frames: the memory of calls in flight. A call takes one and puts it back, so that there are as many as callers."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections import deque
+from dataclasses import dataclass, field
+
+from .errors import SizeError
+from .layout import WORD, Slot
+from .memory import Region, round_up
+
+_CHUNK = 1 << 16
+
+
+class Frame:
+    """One frame: its slots, its address, and the memory that its calls work in."""
+
+    __slots__ = ("_pin", "address", "buffer", "region")
+
+    def __init__(self, template: bytes) -> None:
+        self.buffer = bytearray(template)
+        self._pin = (ctypes.c_char * len(template)).from_buffer(self.buffer)
+        self.address = ctypes.addressof(self._pin)
+        self.region: Region | None = None
+        self.set(Slot.POOL, self.address + Slot.HANDLE * WORD)
+
+    def get(self, slot: int) -> int:
+        value: int = struct.unpack_from("=q", self.buffer, slot * WORD)[0]
+        return value
+
+    def set(self, slot: int, value: int) -> None:
+        struct.pack_into("=q", self.buffer, slot * WORD, value)
+
+    def grow(self, needed: int) -> None:
+        """Replaces the memory by at least `needed` bytes; SizeError when the system has not as many."""
+        if self.region is not None:
+            # Sizes that go up little by little do not ask the system each time.
+            needed = max(needed, self.region.size + self.region.size // 4)
+        self.region = None
+        self.set(Slot.CAPACITY, 0)
+        try:
+            self.region = Region.allocate(round_up(needed, _CHUNK))
+        except MemoryError as error:
+            raise SizeError(f"this call needs {needed} bytes of memory for intermediate results: {error}") from error
+        self.set(Slot.REGION, self.region.address)
+        self.set(Slot.CAPACITY, self.region.size)
+
+
+@dataclass(frozen=True, eq=False)
+class FramePool:
+    """Frames of one function that are not in use. `template` holds what does not change between calls."""
+
+    template: bytes
+    free: deque[Frame] = field(default_factory=deque)
+
+    def make(self) -> Frame:
+        return Frame(self.template)

@@ -1,0 +1,324 @@
+"""A function of an executable: what happens at a call.
+
+The way of most calls is short: the addresses of the arguments go into a frame, native code reads and checks them,
+results are allocated, native code runs. Whatever is unusual makes native code refuse (an argument that is no numpy
+array, too little memory, a wrong size) and takes the long way, which converts what can be converted, or explains.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import arrays
+from .arrays import Array, Export, Parameter
+from .codec import Tree
+from .contract import Function as Signature
+from .contract import Kernel
+from .dtypes import numpy_dtype
+from .errors import ArgumentError, LayoutError
+from .frames import Frame, FramePool
+from .layout import WORD, Failure, Slot
+from .messages import Explainer
+from .numpy_abi import Lookalike, arrays_are_readable
+
+Native = Callable[[int], int]
+Allocate = Callable[[tuple[int, ...], np.dtype[Any]], Array]
+# `prepare` reads Python objects and is short: it keeps the interpreter lock. `run` gives it up.
+_PREPARE = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Native code of a function, and what keeps it and all that it points to alive."""
+
+    prepare: int
+    run: int
+    owner: object
+
+
+@dataclass(frozen=True)
+class _Output:
+    """Name, element type and how to read the sizes from a frame."""
+
+    name: str
+    what: str
+    dtype: np.dtype[Any]
+    read: Callable[..., tuple[Any, ...]]
+    offset: int
+
+    def shape(self, frame: Frame) -> tuple[int, ...]:
+        return self.read(frame.buffer, self.offset)
+
+
+def _refuse(address: int) -> int:
+    return int(Failure.NOT_ARRAY)
+
+
+class Function:
+    """Callable with arrays, by position or by parameter name; `out` takes buffers for the results.
+
+    Any number of threads may call it at once.
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_count",
+        "_entry",
+        "_explain",
+        "_fast_prepare",
+        "_first",
+        "_frames",
+        "_free",
+        "_outputs",
+        "_params",
+        "_pick",
+        "_prepare",
+        "_readable",
+        "_run",
+        "_store",
+        "_store_outputs",
+        "signature",
+    )
+
+    def __init__(
+        self,
+        signature: Signature,
+        kernels: tuple[Kernel, ...],
+        entry: Entry,
+        fixed: Mapping[int, int],
+        subject: str = "argument",
+    ) -> None:
+        """`fixed` are the values of frame slots that do not change: addresses of weights, symbols bound at load."""
+        self.signature = signature
+        self._entry = entry
+        self._explain = Explainer(signature, kernels, subject)
+        self._params = tuple(
+            Parameter(self._explain.argument(t.name), str(t), numpy_dtype(t.dtype), len(t.dims), t.inout)
+            for t in signature.params
+        )
+        self._outputs = _outputs(signature)
+        self._first = (
+            self._outputs[0] if len(self._outputs) == 1 and signature.results == (self._outputs[0].name,) else None
+        )
+        self._pick = _picker(signature)
+        self._count = len(signature.params)
+        frame = signature.frame
+        self._arguments = frame.arguments * WORD
+        self._store = struct.Struct(f"={self._count}Q").pack_into
+        self._store_outputs = struct.Struct(f"={len(self._outputs)}Q").pack_into
+        self._readable = arrays_are_readable()
+        self._prepare: Native = _PREPARE(entry.prepare)
+        self._fast_prepare: Native = self._prepare if self._readable else _refuse
+        self._run: Native = _RUN(entry.run)
+        self._frames = FramePool(_template(signature, self._params, fixed))
+        self._free = self._frames.free
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        if named or out is not None or len(args) != self._count:
+            return self._long_way(self._take(), self._bind(args, named), out)
+        try:
+            frame = self._free.pop()
+        except IndexError:
+            frame = self._frames.make()
+        buffer, address = frame.buffer, frame.address
+        self._store(buffer, self._arguments, *map(id, args))
+        if self._fast_prepare(address):
+            return self._long_way(frame, args, None)
+        first = self._first
+        if first is not None and self.signature.single:
+            results: Any = np.empty(first.read(buffer, first.offset), first.dtype)
+            self._store_outputs(buffer, self._arguments + WORD * self._count, id(results))
+        else:
+            made = [np.empty(o.read(buffer, o.offset), o.dtype) for o in self._outputs]
+            self._store_outputs(buffer, self._arguments + WORD * self._count, *map(id, made))
+            results = self._pick(made)
+        record = self._run(address)
+        if record:
+            raise self._kernel_failure(frame, record)
+        self._free.append(frame)
+        return results
+
+    def run_load(self, inputs: list[Array], allocate: Allocate) -> tuple[list[Array], dict[str, int]]:
+        """Runs a load program: its results, and the symbols that it bound."""
+        frame = self._take()
+        try:
+            self._prepare_with(frame, inputs)
+            made = [allocate(o.shape(frame), o.dtype) for o in self._outputs]
+            self._run_with(frame, made)
+            return made, {name: frame.get(slot) for name, slot in self.signature.frame.symbols.items()}
+        finally:
+            self._free.append(frame)
+
+    # -- the long way
+
+    def _take(self) -> Frame:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._frames.make()
+
+    def _kernel_failure(self, frame: Frame, record: int) -> Exception:
+        self._free.append(frame)
+        return self._explain.failed_check(frame, record)
+
+    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Arguments in the order of the parameters; ArgumentError when they are not one for each."""
+        names = [p.name for p in self.signature.params]
+        where = f"@{self.name} takes {_count(len(names), 'argument')} ({', '.join(names)})"
+        if len(args) > len(names):
+            raise ArgumentError(f"{where}, but {len(args)} were given")
+        values = dict(zip(names, args, strict=False))
+        for name, value in named.items():
+            if name not in names:
+                raise ArgumentError(f"{where}; there is no `{name}`")
+            if name in values:
+                raise ArgumentError(f"{where}; `{name}` was given twice")
+            values[name] = value
+        missing = [f"`{name}`" for name in names if name not in values]
+        if missing:
+            raise ArgumentError(f"{where}; missing: {', '.join(missing)}")
+        return tuple(values[name] for name in names)
+
+    def _long_way(self, frame: Frame, args: tuple[Any, ...], out: Any) -> Any:
+        try:
+            export: Export | None = None
+            inputs: list[Array] = []
+            for param, value in zip(self._params, args, strict=True):
+                array, exporter = arrays.accept(param, value)
+                inputs.append(array)
+                export = export or exporter
+            self._prepare_with(frame, inputs)
+            made, given = self._results(frame, inputs, out)
+            self._run_with(frame, made)
+            if given is not None:
+                return self._pick(given)
+            return self._pick(made if export is None else [export(a) for a in made])
+        finally:
+            self._free.append(frame)
+
+    def _write(self, frame: Frame, slot: int, items: list[Array]) -> object:
+        """Puts the addresses of arrays into the frame, and returns what must live until they have been read."""
+        structs = [] if self._readable else [Lookalike.of(a) for a in items]
+        addresses = map(id, items) if self._readable else (s.address for s in structs)
+        struct.pack_into(f"={len(items)}Q", frame.buffer, slot * WORD, *addresses)
+        return structs
+
+    def _prepare_with(self, frame: Frame, inputs: list[Array]) -> None:
+        """Runs `prepare`, giving it what it asks for; raises what it refuses."""
+        while True:
+            pins = self._write(frame, self.signature.frame.arguments, inputs)
+            failure = self._prepare(frame.address)
+            del pins
+            if failure == 0:
+                return
+            if failure == Failure.GROW:
+                frame.grow(frame.get(Slot.GOT))
+            elif failure == Failure.OVERLAP:
+                self._part(frame, inputs)
+            else:
+                raise self._explain.refusal(frame)
+
+    def _run_with(self, frame: Frame, made: list[Array]) -> None:
+        pins = self._write(frame, self.signature.frame.outputs, made)
+        record = self._run(frame.address)
+        del pins
+        if record:
+            raise self._explain.failed_check(frame, record)
+
+    def _part(self, frame: Frame, inputs: list[Array]) -> None:
+        """Copies an argument that shares memory with one that is written; LayoutError when both are written."""
+        written, other = frame.get(Slot.INDEX), frame.get(Slot.DIM)
+        if self._params[other].inout:
+            first, second = self._params[written].what, self._params[other].what
+            raise LayoutError(f"{first} and {second} are both written to, and share memory")
+        inputs[other] = inputs[other].copy()
+
+    def _results(self, frame: Frame, inputs: list[Array], out: Any) -> tuple[list[Array], list[Any] | None]:
+        """Arrays to write to, and the caller's buffers that they stand for, if there are any."""
+        shapes = [o.shape(frame) for o in self._outputs]
+        if out is None:
+            return [np.empty(s, o.dtype) for s, o in zip(shapes, self._outputs, strict=True)], None
+        given = self._given_buffers(out)
+        made = [
+            arrays.output_buffer(o.what, value, o.dtype, shape)
+            for o, value, shape in zip(self._outputs, given, shapes, strict=True)
+        ]
+        error = arrays.overlapping(
+            [(o.what, a) for o, a in zip(self._outputs, made, strict=True)],
+            [(p.what, a) for p, a in zip(self._params, inputs, strict=True)],
+        )
+        if error is not None:
+            raise error
+        return made, given
+
+    def _given_buffers(self, out: Any) -> list[Any]:
+        results = self.signature.results
+        tree: Tree = results[0] if self.signature.single else results
+        found: dict[str, Any] = {}
+        if not _match(tree, out, found):
+            raise ArgumentError(f"@{self.name}: `out` must be {_describe(tree)}, as the results are")
+        return [found[o.name] for o in self._outputs]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def _outputs(signature: Signature) -> tuple[_Output, ...]:
+    outputs, position = [], signature.frame.shapes
+    for tensor in signature.outputs:
+        read = struct.Struct(f"={len(tensor.dims)}q").unpack_from
+        what = f"the buffer for result `{tensor.name}` of @{signature.name}"
+        outputs.append(_Output(tensor.name, what, numpy_dtype(tensor.dtype), read, position * WORD))
+        position += len(tensor.dims)
+    return tuple(outputs)
+
+
+def _template(signature: Signature, params: tuple[Parameter, ...], fixed: Mapping[int, int]) -> bytes:
+    words = [0] * signature.frame.slots
+    words[Slot.ARRAY_TYPE] = id(np.ndarray)
+    for index, param in enumerate(params):
+        words[signature.frame.descriptors + index] = id(param.dtype)
+    for slot, value in fixed.items():
+        words[slot] = value
+    return struct.pack(f"={len(words)}q", *words)
+
+
+def _picker(signature: Signature) -> Callable[[list[Any]], Any]:
+    """Makes the result of a call from its outputs."""
+    positions = {t.name: i for i, t in enumerate(signature.outputs)}
+    tree: Tree = signature.results[0] if signature.single else signature.results
+
+    def pick(tree: Tree, values: list[Any]) -> Any:
+        if isinstance(tree, str):
+            return values[positions[tree]]
+        return tuple(pick(item, values) for item in tree)
+
+    return lambda values: pick(tree, values)
+
+
+def _match(tree: Tree, value: Any, found: dict[str, Any]) -> bool:
+    """Whether `value` has the form of the tree; fills in the buffer for each output."""
+    if isinstance(tree, str):
+        found[tree] = value
+        return not isinstance(value, (tuple, list))
+    if not isinstance(value, (tuple, list)) or len(value) != len(tree):
+        return False
+    return all(_match(t, v, found) for t, v in zip(tree, value, strict=True))
+
+
+def _describe(tree: Tree) -> str:
+    if isinstance(tree, str):
+        return "an array"
+    return f"a tuple of {len(tree)} ({', '.join(map(_describe, tree))})"

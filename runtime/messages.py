@@ -1,0 +1,165 @@
+"""What is said when a call is refused: the argument, the dimension, the symbol, what bound it, expected and got."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .contract import Check, Function, Kernel, Step, Tensor
+from .errors import CallError, KernelError, ShapeError, SizeError
+from .frames import Frame
+from .layout import Failure, Place, Slot
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+_OPPOSITE_SIDES = ("==", "!=", "<=", "<", ">=", ">")
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """Makes errors of the records that host code leaves in a frame."""
+
+    function: Function
+    kernels: tuple[Kernel, ...]
+    subject: str = "argument"  # what parameters are called: `weight` at load
+
+    def refusal(self, frame: Frame) -> CallError:
+        """The error for the failure that `prepare` recorded, one that is about sizes."""
+        failure = Failure(frame.get(Slot.ERROR))
+        index, got, expected = frame.get(Slot.INDEX), frame.get(Slot.GOT), frame.get(Slot.EXPECTED)
+        if failure is Failure.RANK:
+            return self._rank(self.function.params[index], got)
+        if failure is Failure.OUTPUT:
+            tensor = self.function.outputs[index]
+            dim = tensor.dims[frame.get(Slot.DIM)]
+            return ShapeError(
+                f"{self._where()}: the result {tensor} would have the size {dim} = {got}, which is negative"
+            )
+        if failure in (Failure.OVERFLOW, Failure.DIVISION):
+            return self._arithmetic(frame, failure, index)
+        step = self.function.steps[index]
+        if failure is Failure.INEXACT:
+            said = f"{expected} does not divide {_value(step.value, got)}, so that there is no {step.symbol}"
+            return ShapeError(f"{self._subject(step, frame)}: {said} ({_declared(step)})")
+        if failure is Failure.NEGATIVE:
+            said = f"{step.symbol} would be {got}, and sizes are not negative"
+            return ShapeError(f"{self._subject(step, frame)}: {said} ({_declared(step)})")
+        if failure is Failure.UNEQUAL:
+            return ShapeError(self._unequal(step, frame, got, expected))
+        return ShapeError(self._fact(step, frame, got, expected))
+
+    def failed_check(self, frame: Frame, record: int) -> KernelError:
+        """The error for the `Require` that failed while the kernels ran."""
+        kernel, number = self.kernels[(record - 1) >> 16], (record - 1) & 0xFFFF
+        check: Check = kernel.checks[number]
+        place = " at ".join(part for part in (f"`{check.op}`" if check.op else "", check.at) if part)
+        message = self._fill(check.message, frame)
+        return KernelError(f"@{self.function.name}: {message}" + (f" (in {place})" if place else ""))
+
+    # -- parts
+
+    def _where(self) -> str:
+        return "the weights" if self.subject == "weight" else f"@{self.function.name}"
+
+    def argument(self, name: str) -> str:
+        return f"weight @{name}" if self.subject == "weight" else f"argument `{name}` of @{self.function.name}"
+
+    def _rank(self, param: Tensor, got: int) -> ShapeError:
+        return ShapeError(f"{self.argument(param.name)} has rank {got}, but {param} has rank {len(param.dims)}")
+
+    def _subject(self, step: Step, frame: Frame) -> str:
+        """What a step is about: the dimension of the argument when it is about one."""
+        if len(step.slots) == 1:
+            name, dim = step.slots[0]
+            return f"{self.argument(name)}: dimension {dim}"
+        return self._where()
+
+    def _unequal(self, step: Step, frame: Frame, got: int, expected: int) -> str:
+        wanted = _value(step.expected, expected)
+        if len(step.slots) == 1 and step.value == f"{step.slots[0][0]}.{step.slots[0][1]}":
+            name, dim = step.slots[0]
+            said = f"{self.argument(name)}: dimension {dim} is {got}, expected {wanted}"
+        else:
+            said = f"{self._where()}: {_value(step.value, got)}, expected {wanted}"
+        notes = [_declared(step), *self._origins(step.symbols, frame)]
+        return f"{said} ({'; '.join(notes)})"
+
+    def _fact(self, step: Step, frame: Frame, got: int, expected: int) -> str:
+        notes = self._origins(step.symbols, frame)
+        only = self._plain_slot(step)
+        if only is not None:
+            name, dim = only
+            value = frame.get(self.function.frame.symbols[step.symbols[0]])
+            said = f"{self.argument(name)}: dimension {dim} is {value}, but {step.value}"
+            notes = [self._origin(step.symbols[0])]
+        else:
+            sides = _sides(step.value, got, expected)
+            said = f"{self._where()}: {step.value} does not hold" + (f": {sides}" if sides else "")
+        if step.at:
+            notes.append(f"the fact stands at {step.at}")
+        return f"{said} ({'; '.join(notes)})" if notes else said
+
+    def _plain_slot(self, step: Step) -> tuple[str, int] | None:
+        """The dimension that a fact about one symbol is about, if the symbol is just that dimension."""
+        binding = self._binding(step.symbols[0]) if len(step.symbols) == 1 else None
+        if binding is None or len(binding.slots) != 1 or binding.divisor != "1":
+            return None
+        name, dim = binding.slots[0]
+        return (name, dim) if binding.value == f"{name}.{dim}" else None
+
+    def _binding(self, symbol: str) -> Step | None:
+        return next((s for s in self.function.steps if s.kind == "bind" and s.symbol == symbol), None)
+
+    def _origins(self, symbols: tuple[str, ...], frame: Frame) -> list[str]:
+        return [f"{_value(s, frame.get(self.function.frame.symbols[s]))}: {self._origin(s)}" for s in symbols]
+
+    def _origin(self, symbol: str) -> str:
+        step = self._binding(symbol)
+        if step is None:
+            return f"{symbol} was bound by the weights"
+        return f"{symbol} is bound by {_declared(step)}"
+
+    def _arithmetic(self, frame: Frame, failure: Failure, index: int) -> CallError:
+        place = Place(frame.get(Slot.DIM))
+        what = {
+            Place.STEP: lambda: f"the check of {_declared(self.function.steps[index])}",
+            Place.OUTPUT: lambda: f"the size of the result {self.function.outputs[index]}",
+            Place.LAUNCH: lambda: "a size of an intermediate result",
+            Place.MEMORY: lambda: f"the memory of this call ({self.function.arena} bytes)",
+        }[place]()
+        reason = "divides by zero" if failure is Failure.DIVISION else "does not fit into 64 bits"
+        return SizeError(f"{self._where()}: {what} {reason}; {self._sizes(frame)}")
+
+    def _sizes(self, frame: Frame) -> str:
+        bound = self.function.frame.symbols
+        return ", ".join(f"{name} = {frame.get(slot)}" for name, slot in bound.items()) or "all sizes are constant"
+
+    def _fill(self, message: str, frame: Frame) -> str:
+        symbols = self.function.frame.symbols
+
+        def value(match: re.Match[str]) -> str:
+            name = match[1]
+            if name == "value":
+                return str(frame.get(Slot.KERNEL_VALUE))
+            return str(frame.get(symbols[name])) if name in symbols else match[0]
+
+        return _PLACEHOLDER.sub(value, message)
+
+
+def _declared(step: Step) -> str:
+    return f"{step.origin} at {step.at}" if step.at else step.origin
+
+
+def _value(text: str, value: int) -> str:
+    """`n = 5`, or just the number of a constant."""
+    return str(value) if text == str(value) else f"{text} = {value}"
+
+
+def _sides(fact: str, got: int, expected: int) -> str:
+    """The values of both sides of a comparison, those that are not constants."""
+    for operator in _OPPOSITE_SIDES:
+        left, found, right = fact.partition(f" {operator} ")
+        if found:
+            sides = [_value(t, v) for t, v in ((left, got), (right, expected)) if t != str(v)]
+            return ", ".join(sides)
+    left, found, _ = fact.partition(" in ")
+    return _value(left, got) if found else ""

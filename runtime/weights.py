@@ -1,0 +1,96 @@
+"""Weights as they are given: a mapping of arrays (numpy, torch, DLPack), or a `.safetensors` file, which is mapped."""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import arrays
+from .arrays import Array, Parameter
+from .contract import Tensor
+from .dtypes import numpy_dtype
+from .errors import CallError, LoadError
+
+Weights = Mapping[str, Any] | str | os.PathLike[str]
+
+_SAFETENSORS = {
+    "F64": "f64",
+    "F32": "f32",
+    "F16": "f16",
+    "BF16": "bf16",
+    "I64": "i64",
+    "I32": "i32",
+    "I16": "i16",
+    "I8": "i8",
+    "U8": "u8",
+    "BOOL": "bool",
+}
+_MAX_HEADER = 100_000_000
+
+
+def given_weights(weights: Weights | None) -> Mapping[str, Any]:
+    """The arrays by name; LoadError when the file cannot be read."""
+    if weights is None:
+        return {}
+    if isinstance(weights, Mapping):
+        return weights
+    if isinstance(weights, (str, os.PathLike)):
+        return read_safetensors(Path(weights))
+    kind = type(weights).__name__
+    raise LoadError(f"weights are given as a {kind}; a mapping of names to arrays or a .safetensors file is needed")
+
+
+def as_weight(tensor: Tensor, value: Any) -> Array:
+    """A weight as a contiguous array of the declared type; LoadError if it has another. Sizes are checked natively."""
+    param = Parameter(f"weight @{tensor.name}", str(tensor), numpy_dtype(tensor.dtype), len(tensor.dims), False)
+    torch_parameter = getattr(value, "requires_grad", False) is True
+    try:
+        # Parameters of a module require gradients; their values are what is wanted here.
+        return arrays.accept(param, value.detach() if torch_parameter else value)[0]
+    except CallError as error:
+        raise LoadError(str(error)) from error
+
+
+def read_safetensors(path: Path) -> dict[str, Array]:
+    """The arrays of a safetensors file, read-only views of the mapped file. Arrays of unknown types are left out.
+
+    The format: eight bytes with the length of a JSON header, the header, the data; offsets count from the data's start.
+    """
+    try:
+        with open(path, "rb") as file:
+            mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        (length,) = struct.unpack_from("<Q", mapped)
+        if length > min(len(mapped) - 8, _MAX_HEADER):
+            raise ValueError("its header is longer than the file")
+        header = json.loads(bytes(mapped[8 : 8 + length]))
+        data = mapped[8 + length :]
+        return {
+            name: _array(name, entry, data)
+            for name, entry in header.items()
+            if name != "__metadata__" and entry["dtype"] in _SAFETENSORS
+        }
+    except FileNotFoundError:
+        raise LoadError(f"{path} does not exist") from None
+    except OSError as error:
+        raise LoadError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, struct.error, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise LoadError(f"{path} is no safetensors file, or is damaged: {error}") from error
+
+
+def _array(name: str, entry: Any, data: memoryview) -> Array:
+    dtype = numpy_dtype(_SAFETENSORS[entry["dtype"]])
+    shape = tuple(entry["shape"])
+    start, end = entry["data_offsets"]
+    if not all(type(n) is int and n >= 0 for n in (*shape, start, end)) or not start <= end <= len(data):
+        raise ValueError(f"`{name}` lies outside the file")
+    if math.prod(shape) * dtype.itemsize != end - start:
+        raise ValueError(f"`{name}` has {end - start} bytes, which is not the size of its shape {list(shape)}")
+    return np.frombuffer(data[start:end], np.uint8).view(dtype).reshape(shape)
