@@ -19,4 +19,18 @@ def parse(source: str, name: str, argument: str) -> str:
     return text
 
 
-MODES: dict[str, Callable[[str, str, str], str]] = {"parse": parse}
+def verify(source: str, name: str, argument: str) -> str:
+    from pliant.ir.infer_module import infer_module
+    from pliant.ir.parser import parse_module
+    from pliant.ir.printer import print_module
+
+    typed = infer_module(parse_module(source, name))
+    text = print_module(typed)
+    assert parse_module(text, name) == typed, f"the typed text does not parse to an equal module:\n{text}"
+    assert infer_module(parse_module(text, name)) == typed, f"inferring again gives other types:\n{text}"
+    plain = print_module(typed, types=False)
+    assert infer_module(parse_module(plain, name)) == typed, f"types left out are not found again:\n{plain}"
+    return text
+
+
+MODES: dict[str, Callable[[str, str, str], str]] = {"parse": parse, "verify": verify}
