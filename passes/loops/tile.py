@@ -1,24 +1,156 @@
-"""Contractions: from `Contract` to loops."""
+"""Contractions on the CPU: from `Contract` to blocks, packed panels and `Micro` tiles.
+
+The loops, from outside (K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008):
+
+    task     a block of rows and a block of columns of one matrix of the batch; parallel
+    kb       a block of the inner extent, so that a panel of B stays in the first cache; one block where rows are few
+    panel    `width` columns of B, packed here unless they are packed or can be read in place
+    tile     up to `micro_rows` rows; after the last kb the epilogue runs on it while it is in cache
+
+Every extent may be symbolic.  Rows are dealt out evenly over the tiles (7 rows are 4 + 3, not 6 + 1).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from ...ir.dims import Dim
-from ...ir.loops import Apply, Assign, Cast, Const, Contract, Expr, For, Index, Let, Local, Name, Stmt
+from ...ir.loops import (
+    Apply,
+    Assign,
+    Cast,
+    Const,
+    Contract,
+    Expr,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Local,
+    Name,
+    Stmt,
+    While,
+)
+from ...ir.types import DType
+from .operand import strided
+from .packing import micro_rows, panel_width
+from .tile_nest import Blocking, Nest, contraction_loops
+
+DOT_ROWS = 3
+"""With at most this many rows, columns that are contiguous in k are read as dot products rather than packed."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rewrites every `Contract`.  `row_block`, `inner_block` and `col_block` are the blocks of rows, k and columns."""
+
+    vector_bytes: int = 32
+    row_block: int = 96
+    inner_block: int = 384
+    col_block: int = 256
+
+    def run(self, kernel: Kernel) -> Kernel:
+        return replace(kernel, body=self._body(kernel.body, inside_parallel=False))
+
+    def _body(self, stmts: tuple[Stmt, ...], inside_parallel: bool) -> tuple[Stmt, ...]:
+        result: list[Stmt] = []
+        for stmt in stmts:
+            nest = None if inside_parallel else _nest(stmt)
+            if nest is not None:
+                result.extend(self._contraction(nest))
+            elif isinstance(stmt, Contract):
+                result.extend(self._contraction(Nest((), (), stmt)))
+            else:
+                result.append(self._inside(stmt, inside_parallel))
+        return tuple(result)
+
+    def _inside(self, stmt: Stmt, inside_parallel: bool) -> Stmt:
+        if isinstance(stmt, For):
+            return replace(stmt, body=self._body(stmt.body, inside_parallel or stmt.kind == "parallel"))
+        if isinstance(stmt, While):
+            return replace(stmt, body=self._body(stmt.body, inside_parallel))
+        if isinstance(stmt, If):
+            then, otherwise = (self._body(b, inside_parallel) for b in (stmt.then, stmt.otherwise))
+            return replace(stmt, then=then, otherwise=otherwise)
+        return stmt
+
+    def _contraction(self, nest: Nest) -> tuple[Stmt, ...]:
+        c = nest.contract
+        width = panel_width(self.vector_bytes, c.dtype)
+        rows = micro_rows(self.vector_bytes)
+        blocking = Blocking(
+            width, rows, -(-self.row_block // rows) * rows, self.inner_block, max(1, self.col_block // width)
+        )
+        tiled = contraction_loops(nest, blocking)
+        if not _dots(c):
+            return tiled
+        few = dot_loops(nest, width)
+        if c.rows.is_const:
+            return few if c.rows.value <= DOT_ROWS else tiled
+        return (If(Apply("le", (Index(c.rows), Index(Dim.of(DOT_ROWS))), DType.bool), few, tiled),)
+
+
+def _nest(stmt: Stmt) -> Nest | None:
+    """Perfectly nested parallel loops over nothing but one contraction (and `Let`s), with independent extents."""
+    loops: list[For] = []
+    lets: list[Stmt] = []
+    variables: set[str] = set()
+    while isinstance(stmt, For) and stmt.kind == "parallel":
+        if not (_is_zero(stmt.start) and isinstance(stmt.stop, Index) and not variables & stmt.stop.dim.symbols):
+            return None
+        loops.append(stmt)
+        variables.add(stmt.var)
+        *before, last = stmt.body
+        if not all(isinstance(s, Let) for s in before):
+            return None
+        variables |= {s.name for s in before if isinstance(s, Let)}
+        lets.extend(before)
+        stmt = last
+    if not (loops and isinstance(stmt, Contract)):
+        return None
+    if variables & (stmt.rows.symbols | stmt.cols.symbols):
+        return None  # ragged: the number of tasks differs from one matrix to the next
+    return Nest(tuple(loops), tuple(lets), stmt)
+
+
+def _is_zero(e: Expr) -> bool:
+    return (isinstance(e, Index) and e.dim == 0) or (isinstance(e, Const) and e.value == 0)
+
+
+def _dots(c: Contract) -> bool:
+    """Whether both operands are contiguous in k, and columns are not contiguous in n."""
+    a, b = strided(c.lhs, c, c.m, c.k), strided(c.rhs, c, c.k, c.n)
+    return a is not None and b is not None and a.col == 1 and b.row == 1 and b.col != 1
 
 
 def plain_loops(c: Contract) -> tuple[Stmt, ...]:
     """The contraction as three plain loops, what it means: rows, columns, and a sum over the inner extent."""
-    acc = Name(f"{c.acc}.sum", c.dtype)
-    zero = Const(0 if c.dtype.is_int else 0.0, c.dtype)
-
-    def converted(e: Expr) -> Expr:
-        return e if e.dtype is c.dtype else Cast(e, c.dtype)
-
-    product = Apply("mul", (converted(c.lhs), converted(c.rhs)), c.dtype)
-    inner = For(c.k, _zero(), Index(c.inner), (Assign(acc.name, Apply("add", (acc, product), c.dtype)),), "vector")
-    column = (Local(acc.name, zero), inner, Let(c.acc, acc), *c.epilogue)
-    columns = For(c.n, _zero(), Index(c.cols), column)
+    columns = For(c.n, _zero(), Index(c.cols), _dot(c))
     return (For(c.m, _zero(), Index(c.rows), (columns,)),)
+
+
+def dot_loops(nest: Nest, width: int) -> tuple[Stmt, ...]:
+    """Few rows: each element is a dot product of contiguous vectors; parallel over blocks of columns."""
+    c = nest.contract
+    blocks = Dim.ceildiv(c.cols, width)
+    task = Dim.of(f"{c.acc}.task")
+    block = f"{c.acc}.block"
+    first = Dim.of(block) * width
+    rows = For(c.m, _zero(), Index(c.rows), _dot(c))
+    columns = For(c.n, Index(first), Index(Dim.min(c.cols, first + width)), (rows,))
+    decode = (Let(block, Index(task % blocks)), *nest.decode(task // blocks), *nest.lets)
+    return (For(f"{c.acc}.task", _zero(), Index(nest.count * blocks), (*decode, columns), "parallel"),)
+
+
+def _dot(c: Contract) -> tuple[Stmt, ...]:
+    """One element: the sum over k, then the epilogue."""
+    total = Name(f"{c.acc}.sum", c.dtype)
+    zero = Const(0 if c.dtype.is_int else 0.0, c.dtype)
+    lhs, rhs = (e if e.dtype is c.dtype else Cast(e, c.dtype) for e in (c.lhs, c.rhs))
+    step = Assign(total.name, Apply("add", (total, Apply("mul", (lhs, rhs), c.dtype)), c.dtype))
+    inner = For(c.k, _zero(), Index(c.inner), (step,), "vector")
+    return (Local(total.name, zero), inner, Let(c.acc, total), *c.epilogue)
 
 
 def _zero() -> Expr:

@@ -1,0 +1,282 @@
+"""The loop nest of one tiled contraction; see `tile.py` for its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.dims import Dim
+from ...ir.loops import Alloc, Apply, Cast, Const, Contract, Expr, For, If, Index, Let, Load, Micro, Select, Stmt, Store
+from ...ir.types import DType
+from .operand import Packed, Strided, packed, strided
+
+PAD = 16
+"""Elements between packed rows of A beyond their length, so that rows do not fall into the same cache set."""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A contraction, the parallel loops right around it (a batch), and the `Let`s between."""
+
+    loops: tuple[For, ...]
+    lets: tuple[Stmt, ...]
+    contract: Contract
+
+    @property
+    def extents(self) -> tuple[Dim, ...]:
+        return tuple(loop.stop.dim for loop in self.loops if isinstance(loop.stop, Index))
+
+    @property
+    def count(self) -> Dim:
+        """Matrices in the batch."""
+        return Dim.product(self.extents)
+
+    def decode(self, index: Dim) -> list[Stmt]:
+        """The loops' variables from one running index, the last loop fastest."""
+        found: list[Stmt] = []
+        for position in reversed(range(len(self.loops))):
+            extent = self.extents[position]
+            value = index if position == 0 else index % extent
+            found.append(Let(self.loops[position].var, Index(value)))
+            index = index // extent
+        return found[::-1]
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """Panel width, rows of a tile, and the blocks: rows (a multiple of the tile's), k, and panels."""
+
+    width: int
+    rows: int
+    row_block: int
+    inner_block: int
+    panels: int
+
+
+def contraction_loops(nest: Nest, blocking: Blocking) -> tuple[Stmt, ...]:
+    """The statements in place of the nest."""
+    return _Builder(nest, blocking, nest.contract).tasks()
+
+
+@dataclass(frozen=True)
+class _Builder:
+    nest: Nest
+    b: Blocking
+    c: Contract
+
+    # Names of this contraction's own values; the contraction's accumulator keeps them apart from others'.
+    def _name(self, name: str) -> str:
+        return f"{self.c.acc}.{name}"
+
+    def _dim(self, name: str) -> Dim:
+        return Dim.of(self._name(name))
+
+    def _let(self, name: str, value: Dim) -> Let:
+        return Let(self._name(name), Index(value))
+
+    @property
+    def panels_total(self) -> Dim:
+        return Dim.ceildiv(self.c.cols, self.b.width)
+
+    @property
+    def lhs(self) -> Strided | None:
+        return strided(self.c.lhs, self.c, self.c.m, self.c.k)
+
+    @property
+    def rhs(self) -> Packed | Strided | None:
+        """Packed panels, rows of columns that can be read in place, or None: to be packed here."""
+        ready = packed(self.c, self.b.width)
+        if ready is not None:
+            return ready
+        plain = strided(self.c.rhs, self.c, self.c.k, self.c.n)
+        return plain if plain is not None and plain.col == 1 else None
+
+    # -- tasks: blocks of rows and columns
+
+    def tasks(self) -> tuple[Stmt, ...]:
+        c, b, task = self.c, self.b, self._dim("task")
+        row_blocks = Dim.ceildiv(c.rows, b.row_block)
+        col_blocks = Dim.ceildiv(self.panels_total, b.panels)
+        units = Dim.ceildiv(c.rows, b.rows)
+        rb, cb, after = self._dim("rb"), self._dim("cb"), self._dim("rb") + 1
+        # Row blocks run fastest: the panels of B stay in the second cache while A passes by.
+        body: list[Stmt] = [
+            self._let("rb", task % row_blocks),
+            self._let("rest", task // row_blocks),
+            self._let("cb", self._dim("rest") % col_blocks),
+            *self.nest.decode(self._dim("rest") // col_blocks),
+            *self.nest.lets,
+            self._let("r0", units * rb // row_blocks * b.rows),
+            self._let("r1", Dim.min(c.rows, units * after // row_blocks * b.rows)),
+            self._let("p0", self.panels_total * cb // col_blocks),
+            self._let("p1", self.panels_total * (cb + 1) // col_blocks),
+            *self._allocations(),
+            *self._inner_blocks(),
+        ]
+        total = self.nest.count * row_blocks * col_blocks
+        return (For(self._name("task"), _index(0), Index(total), tuple(body), "parallel"),)
+
+    def _allocations(self) -> list[Stmt]:
+        c, b = self.c, self.b
+        longest = Dim.max(c.inner, b.inner_block + 8)  # few rows take the whole inner extent at once
+        rows = min(b.row_block, c.rows.value) if c.rows.is_const else b.row_block
+        found: list[Stmt] = [Alloc(self._name("c"), c.dtype, Dim.of(b.panels * max(rows, 1) * b.width))]
+        if self.lhs is None:
+            blocked = Dim.of(b.row_block * (b.inner_block + 8 + PAD))
+            found.append(Alloc(self._name("a"), c.dtype, Dim.max(blocked, (longest + PAD) * b.rows)))
+        if not isinstance(self.rhs, Packed):
+            found.append(Alloc(self._name("b"), c.dtype, longest * b.width))
+        return found
+
+    # -- blocks of the inner extent
+
+    def _inner_blocks(self) -> list[Stmt]:
+        c, b, kb = self.c, self.b, self._dim("kb")
+        few = c.rows // (b.rows + 1)  # 0 when one tile holds all rows: then k is not blocked
+        blocks = Dim.max(1, Dim.min(Dim.ceildiv(c.inner, b.inner_block), few * 2**40))
+        units = Dim.ceildiv(c.inner, 8)
+        count = blocks if blocks.is_const else self._dim("kbs")
+        body: list[Stmt] = [
+            self._let("k0", Dim.min(c.inner, units * kb // count * 8)),
+            self._let("k1", Dim.min(c.inner, units * (kb + 1) // count * 8)),
+            self._let("length", self._dim("k1") - self._dim("k0")),
+            *self._pack_lhs(),
+            For(self._name("p"), Index(self._dim("p0")), Index(self._dim("p1")), self._panel(count)),
+        ]
+        return [self._let("kbs", blocks), For(self._name("kb"), _index(0), Index(count), tuple(body))]
+
+    def _pack_lhs(self) -> list[Stmt]:
+        """Rows r0..r1 of the left operand, computed into rows of `length` + PAD elements."""
+        if self.lhs is not None:
+            return []
+        i, k = self._dim("i"), self._dim("k")
+        store = Store(self._name("a"), Index(i * (self._dim("length") + PAD) + k), self._converted(self.c.lhs))
+        inner: tuple[Stmt, ...] = (Let(self.c.k, Index(self._dim("k0") + k)), store)
+        row = For(self._name("k"), _index(0), Index(self._dim("length")), inner, _kind(self.c.lhs, self.c.k))
+        body: tuple[Stmt, ...] = (Let(self.c.m, Index(self._dim("r0") + i)), row)
+        return [For(self._name("i"), _index(0), Index(self._dim("r1") - self._dim("r0")), body)]
+
+    # -- panels
+
+    def _panel(self, blocks: Dim) -> tuple[Stmt, ...]:
+        b = self.b
+        rows, t = self._dim("r1") - self._dim("r0"), self._dim("t")
+        tiles = self._dim("tiles")
+        tile: list[Stmt] = [
+            self._let("t0", rows * t // tiles),
+            self._let("t1", rows * (t + 1) // tiles),
+            *self._tile(),
+            If(_compare("eq", self._dim("kb"), blocks - 1), self._epilogue()),
+        ]
+        return (
+            self._let("n0", self._dim("p") * b.width),
+            self._let("tiles", Dim.ceildiv(rows, b.rows)),
+            *self._pack_rhs(),
+            For(self._name("t"), _index(0), Index(tiles), tuple(tile)),
+        )
+
+    def _in_place(self) -> Expr:
+        """Whether the panel is read in place: few rows, and all of its columns there."""
+        c, b = self.c, self.b
+        few = _compare("le", c.rows, Dim.of(b.rows))
+        full = _compare("le", self._dim("n0") + b.width, c.cols)
+        return Apply("logical_and", (few, full), DType.bool)
+
+    def _pack_rhs(self) -> list[Stmt]:
+        rhs = self.rhs
+        if isinstance(rhs, Packed):
+            return []
+        pack = self._pack_panel()
+        return [pack] if rhs is None else [If(self._in_place(), (), (pack,))]
+
+    def _pack_panel(self) -> Stmt:
+        """Columns n0..n0+width and rows k0..k1 of the right operand, with zeros beyond the last column."""
+        c, b, k, j, n = self.c, self.b, self._dim("k"), self._dim("j"), self._dim("n0")
+        value = self._converted(c.rhs)
+        zero = Const(0 if c.dtype.is_int else 0.0, c.dtype)
+
+        def columns(element: Expr, kind: str) -> Stmt:
+            store = Store(self._name("b"), Index(k * b.width + j), element)
+            body: tuple[Stmt, ...] = (Let(c.n, Index(n + j)), store)
+            inner = For(self._name("j"), _index(0), _index(b.width), body, kind)
+            row: tuple[Stmt, ...] = (Let(c.k, Index(self._dim("k0") + k)), inner)
+            return For(self._name("k"), _index(0), Index(self._dim("length")), row)
+
+        full = columns(value, _kind(c.rhs, c.n))
+        if c.cols.is_const and c.cols.value % b.width == 0:
+            return full
+        ragged = columns(Select(_compare("lt", n + j, c.cols), value, zero), "serial")
+        return If(_compare("le", n + b.width, c.cols), (full,), (ragged,))
+
+    # -- tiles
+
+    def _tile(self) -> list[Stmt]:
+        rhs, n0, k0 = self.rhs, self._dim("n0"), self._dim("k0")
+        scratch = self._micro(self._name("b"), Dim.of(0), Dim.of(self.b.width))
+        if rhs is None:
+            return [scratch]
+        if isinstance(rhs, Packed):
+            offset = rhs.base + n0 * self.c.inner + k0 * self.b.width
+            return [self._micro(rhs.buffer, offset, Dim.of(self.b.width))]
+        direct = self._micro(rhs.buffer, rhs.base + k0 * rhs.row + n0, rhs.row)
+        return [If(self._in_place(), (direct,), (scratch,))]
+
+    def _micro(self, buffer: str, offset: Dim, stride: Dim) -> Micro:
+        lhs, row = self.lhs, self._dim("r0") + self._dim("t0")
+        if lhs is None:
+            a, a_row, a_col = self._name("a"), self._dim("length") + PAD, Dim.of(1)
+            a_offset = self._dim("t0") * a_row
+        else:
+            a, a_row, a_col = lhs.buffer, lhs.row, lhs.col
+            a_offset = lhs.base + row * a_row + self._dim("k0") * a_col
+        return Micro(
+            rows=Index(self._dim("t1") - self._dim("t0")),
+            width=self.b.width,
+            inner=Index(self._dim("length")),
+            a=a,
+            a_offset=Index(a_offset),
+            a_row=Index(a_row),
+            a_col=Index(a_col),
+            b=buffer,
+            b_offset=Index(offset),
+            b_row=Index(stride),
+            c=self._name("c"),
+            c_offset=Index(self._tile_offset()),
+            c_row=_index(self.b.width),
+            accumulate=_compare("gt", self._dim("kb"), Dim.of(0)),
+            dtype=self.c.dtype,
+        )
+
+    def _tile_offset(self) -> Dim:
+        """Where the tile is in the block of C: panel by panel, each of adjacent rows."""
+        rows = self._dim("r1") - self._dim("r0")
+        return ((self._dim("p") - self._dim("p0")) * rows + self._dim("t0")) * self.b.width
+
+    def _epilogue(self) -> tuple[Stmt, ...]:
+        """The user's statements for each element of a finished tile."""
+        c, b, i, j = self.c, self.b, self._dim("i"), self._dim("j")
+        element = Load(self._name("c"), Index(self._tile_offset() + i * b.width + j), c.dtype)
+        inner: tuple[Stmt, ...] = (Let(c.n, Index(self._dim("n0") + j)), Let(c.acc, element), *c.epilogue)
+        columns = Dim.min(c.cols - self._dim("n0"), Dim.of(b.width))
+        if c.cols.is_const and c.cols.value % b.width == 0:
+            columns = Dim.of(b.width)
+        row = For(self._name("j"), _index(0), Index(columns), inner, "vector")
+        body: tuple[Stmt, ...] = (Let(c.m, Index(self._dim("r0") + self._dim("t0") + i)), row)
+        return (For(self._name("i"), _index(0), Index(self._dim("t1") - self._dim("t0")), body),)
+
+    def _converted(self, e: Expr) -> Expr:
+        return e if e.dtype is self.c.dtype else Cast(e, self.c.dtype)
+
+
+def _kind(e: Expr, var: str) -> str:
+    """`vector` where all loads of `e` are contiguous in `var` or do not depend on it."""
+    from .contiguity import contiguous
+
+    return "vector" if contiguous(e, var) else "serial"
+
+
+def _compare(fn: str, a: Dim, b: Dim) -> Expr:
+    return Apply(fn, (Index(a), Index(b)), DType.bool)
+
+
+def _index(value: int) -> Index:
+    return Index(Dim.of(value))
