@@ -1,8 +1,8 @@
 """Planning the memory of a program whose sizes are dims.
 
 Storages whose sizes have an upper bound under the facts are packed at that bound, at constant offsets. The others
-follow above them, at offsets that are formulas for the host program to evaluate at each call. Several ways (which
-results are made in place, how the others are stacked, all at formulas) are tried, and the plan with the smallest arena is kept.
+follow above them, or all together, at offsets that are formulas for the host program to evaluate at each call. Several
+ways (which results are made in place, how the others are stacked) are tried, and the smallest arena is kept.
 """
 
 from __future__ import annotations
