@@ -113,18 +113,18 @@ def _with_mpmath(function: Callable[..., Any]) -> Callable[..., Array]:
     return apply
 
 
-def _normal_cdf(x: Any) -> Any:
-    return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
-
-
 def _gelu(x: Any) -> Any:
-    return x * _normal_cdf(x) if mpmath.isfinite(x) else (x if not x < 0 else mpmath.mpf(0))
+    return x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2 if abs(x) < 40 else _relu(x)
 
 
 def _gelu_tanh(x: Any) -> Any:
-    if not mpmath.isfinite(x):
-        return x if not x < 0 else mpmath.mpf(0)
-    return x / (1 + mpmath.exp(-2 * mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf("0.044715") * x**3)))
+    cubic = x + mpmath.mpf("0.044715") * x**3
+    return x / (1 + mpmath.exp(-2 * mpmath.sqrt(2 / mpmath.pi) * cubic)) if abs(x) < 40 else _relu(x)
+
+
+def _relu(x: Any) -> Any:
+    """Where the GELUs are beyond doubt."""
+    return mpmath.mpf(0) if x < 0 else x
 
 
 def _sigmoid(x: Array) -> Array:

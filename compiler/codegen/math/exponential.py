@@ -109,16 +109,19 @@ def reduce_exp_twice(b: Builder, x: Value, low: Value | None) -> tuple[Value, Va
     """`reduce_exp` of x + low with r in two parts: r, its correction, and n."""
     n, integer = b.nearest(x * LOG2_E)
     first = b.fma(n, -LN2_HIGH[x.type], x)
-    r = b.fma(n, -LN2_LOW[x.type], first)
-    correction = b.fma(n, -LN2_LOW[x.type], first - r)
-    return r, correction if low is None else correction + low, integer
+    rest = n * -LN2_LOW[x.type] if low is None else b.fma(n, -LN2_LOW[x.type], low)
+    r = first + rest
+    return r, (first - r) + rest, integer
+
+
+def exp_minus_one_of_reduced(b: Builder, r: Value, correction: Value | None = None) -> Value:
+    """exp(r + correction) - 1, weighted for adding the 1."""
+    tail = b.poly(r, EXP_TAIL[r.type])
+    return b.fma(tail, r * r, r) if correction is None else b.fma(tail, r * r, correction) + r
 
 
 def exp_of_reduced(b: Builder, r: Value, correction: Value | None = None) -> Value:
-    tail = b.poly(r, EXP_TAIL[r.type])
-    if correction is None:
-        return b.fma(tail, r * r, r) + 1.0
-    return (b.fma(tail, r * r, correction) + r) + 1.0
+    return exp_minus_one_of_reduced(b, r, correction) + 1.0
 
 
 def exp_normal(b: Builder, x: Value) -> Value:
@@ -135,8 +138,19 @@ def exp_to_zero(b: Builder, x: Value) -> Value:
 
 def exp_precise(b: Builder, x: Value, low: Value | None = None) -> Value:
     """exp(x + low) for x between `EXP_MIN` and `EXP_MAX` (NaN stays), to 0.8 ulp; for functions that round some more times."""
+    return b.scale(*exp_parts(b, x, low))
+
+
+def exp_parts(b: Builder, x: Value, low: Value | None = None) -> tuple[Value, Value]:
+    """y near one and an integer n with exp(x + low) = y 2^n."""
     r, correction, n = reduce_exp_twice(b, x, low)
-    return b.scale(exp_of_reduced(b, r, correction), n)
+    return exp_of_reduced(b, r, correction), n
+
+
+def scaled_exp_parts(b: Builder, factor: Value, factor_low: Value, x: Value, low: Value) -> tuple[Value, Value]:
+    """y and n with (factor + factor_low) * exp(x + low) = y 2^n, y rounded but once."""
+    r, correction, n = reduce_exp_twice(b, x, low)
+    return factor + b.fma(factor, exp_minus_one_of_reduced(b, r, correction), factor_low), n
 
 
 def exp(b: Builder, x: Value) -> Value:

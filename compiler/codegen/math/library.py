@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from . import exponential, inverse_trigonometric, logarithm, trigonometric
+from . import error_function, exponential, hyperbolic, inverse_trigonometric, logarithm, trigonometric
 from .emitter import FLOAT_TYPES, Builder, Value
 
 Emit = Callable[..., Value]
@@ -29,6 +29,14 @@ FUNCTIONS: Mapping[str, tuple[int, Emit]] = MappingProxyType(
         "acos": (1, inverse_trigonometric.acos),
         "atan": (1, inverse_trigonometric.atan),
         "atan2": (2, inverse_trigonometric.atan2),
+        "sinh": (1, hyperbolic.sinh),
+        "cosh": (1, hyperbolic.cosh),
+        "asinh": (1, hyperbolic.asinh),
+        "acosh": (1, hyperbolic.acosh),
+        "atanh": (1, hyperbolic.atanh),
+        "erf": (1, error_function.erf),
+        "gelu": (1, error_function.gelu),
+        "gelu_tanh": (1, error_function.gelu_tanh),
     }
 )
 

@@ -41,6 +41,8 @@ LOG_TAIL_F64 = (
     0.14798721765252923,
 )
 
+LOG_TAIL_SHORT = (0.66666665640362, 0.4000033665452623, 0.28537200050540273, 0.23584464192010243)
+
 
 def split_exponent(b: Builder, x: Value) -> tuple[Value, Value]:
     """e and m with x = 2^e m, m in [sqrt(1/2), sqrt(2)), for a normal positive x; e is an integer."""
@@ -70,9 +72,17 @@ def log1p_tail(b: Builder, f: Value) -> Value:
     return s * b.fma(z, b.poly(z, LOG_TAIL_F64), half_square) - half_square
 
 
-def natural(b: Builder, e: Value, f: Value) -> Value:
-    """e ln 2 + log(1 + f)."""
-    tail = b.fma(e, LN2_LOW[f.type], log1p_tail(b, f))
+def log_tail_short(b: Builder, f: Value) -> Value:
+    """`log1p_tail` of an f64 to 2^-37 of the logarithm, for results that are rounded to f32."""
+    s = f / (f + 2.0)
+    z = s * s
+    half_square = f * f * 0.5
+    return s * b.fma(z, b.poly(z, LOG_TAIL_SHORT), half_square) - half_square
+
+
+def natural(b: Builder, e: Value, f: Value, tail: Value) -> Value:
+    """e ln 2 + log(1 + f), where log(1 + f) = f + tail."""
+    tail = b.fma(e, LN2_LOW[f.type], tail)
     return b.fma(e, LN2_HIGH[f.type], f + tail)
 
 
@@ -84,7 +94,8 @@ def with_specials(b: Builder, result: Value, x: Value, pole: float = 0.0) -> Val
 
 def log(b: Builder, x: Value) -> Value:
     e, m = split_any(b, x)
-    return with_specials(b, natural(b, e, m - 1.0), x)
+    f = m - 1.0
+    return with_specials(b, natural(b, e, f, log1p_tail(b, f)), x)
 
 
 def log2(b: Builder, x: Value) -> Value:
@@ -103,14 +114,15 @@ def log10(b: Builder, x: Value) -> Value:
     return with_specials(b, b.fma(e, e_high, b.fma(f, high, tail)), x)
 
 
-def log1p_parts(b: Builder, total: Value, error: Value) -> Value:
-    """log(total + error), `total` being the rounded sum of 1 and something: the error of that sum joins f, where it counts.
+def log1p_parts(b: Builder, total: Value, error: Value, doublings: Value | int = 0) -> Value:
+    """log(2^doublings (total + error)), `total` being the rounded sum of 1 and something: the error of that sum joins f, where it counts.
 
     Where `total` is so large that 2^-e leaves the normal range the error is long below its last place, and is dropped.
     """
     e, m = split_exponent(b, total)
     scaled = b.select(total < 2.0 ** (MANTISSA_BITS[total.type] + 7), error * b.pow2(-e, total.type), 0.0)
-    return natural(b, b.small_to_float(e), (m - 1.0) + scaled)
+    f = (m - 1.0) + scaled
+    return natural(b, b.small_to_float(e + doublings), f, log1p_tail(b, f))
 
 
 def log1p_positive(b: Builder, x: Value) -> Value:
