@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .dtypes import numpy_dtype
 from .errors import ArgumentError, CallError, DeviceError, DTypeError, LayoutError, ShapeError
 
 Array = np.ndarray[Any, Any]
@@ -110,13 +111,14 @@ def _from_torch(param: Parameter, tensor: Any, torch: Any) -> Array:
     if tensor.requires_grad:
         if torch.is_grad_enabled():
             raise ArgumentError(
-                f"{param.what} requires a gradient, and none is computed here: pass x.detach(), or call under torch.no_grad()"
+                f"{param.what} requires a gradient, and none is computed here: "
+                "pass x.detach(), or call under torch.no_grad()"
             )
         tensor = tensor.detach()
     try:
         if tensor.dtype is torch.bfloat16:
             bits: Array = tensor.view(torch.int16).numpy()
-            return bits.view(_bfloat16())
+            return bits.view(numpy_dtype("bf16"))
         array: Array = tensor.numpy()
         return array
     except (TypeError, RuntimeError) as error:
@@ -127,12 +129,6 @@ def _to_torch(array: Array, torch: Any) -> Any:
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
-
-
-def _bfloat16() -> np.dtype[Any]:
-    import ml_dtypes
-
-    return np.dtype(ml_dtypes.bfloat16)
 
 
 # -- DLPack

@@ -67,7 +67,7 @@ class Artifact:
         container.write(Path(path), encode(self.contract), self.members)
 
     def tensor(self, tensor: Tensor) -> Array | None:
-        """The data of a weight or constant that is in the artifact, as a read-only array; its shape is in the contract."""
+        """The data of a weight or constant that is in the artifact, as a read-only array."""
         if tensor.member is None:
             return None
         data = self.members[tensor.member]
@@ -127,5 +127,5 @@ class Artifact:
 
 def raw_bytes(array: Array) -> memoryview:
     """The elements in row-major order, little-endian, as bytes; not copied when the array is so already."""
-    flat = np.ascontiguousarray(array).reshape(-1)
-    return memoryview(flat.view(np.uint8)).toreadonly()
+    flat: Array = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(np.uint8).data.toreadonly()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
-# A tree of names, `str | tuple[Tree, ...]`: how results are made of outputs. Written as Any, which `decode` takes for it.
+# How results are made of outputs, `str | tuple[Tree, ...]`. Written as Any, which `decode` takes for such a tree.
 Tree = Any
 
 

@@ -32,8 +32,10 @@ _MAX_BYTES = 1 << 30
 _MAX_ALIGNMENT = 1 << 16
 
 _HEADER = np.dtype(
-    [("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("addr", "<u8"), ("offset", "<u8"), ("size", "<u8")]
-    + [("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("entsize", "<u8")]
+    {
+        "names": ["name", "type", "flags", "addr", "offset", "size", "link", "info", "align", "entsize"],
+        "formats": ["<u4", "<u4", "<u8", "<u8", "<u8", "<u8", "<u4", "<u4", "<u8", "<u8"],
+    }
 )
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]

@@ -81,6 +81,7 @@ class Function:
         "_pick",
         "_prepare",
         "_readable",
+        "_results_at",
         "_run",
         "_store",
         "_store_outputs",
@@ -111,6 +112,7 @@ class Function:
         self._count = len(signature.params)
         frame = signature.frame
         self._arguments = frame.arguments * WORD
+        self._results_at = frame.outputs * WORD
         self._store = struct.Struct(f"={self._count}Q").pack_into
         self._store_outputs = struct.Struct(f"={len(self._outputs)}Q").pack_into
         self._readable = arrays_are_readable()
@@ -132,16 +134,19 @@ class Function:
         except IndexError:
             frame = self._frames.make()
         buffer, address = frame.buffer, frame.address
-        self._store(buffer, self._arguments, *map(id, args))
+        if self._count == 1:
+            self._store(buffer, self._arguments, id(args[0]))
+        else:
+            self._store(buffer, self._arguments, *map(id, args))
         if self._fast_prepare(address):
             return self._long_way(frame, args, None)
         first = self._first
         if first is not None and self.signature.single:
             results: Any = np.empty(first.read(buffer, first.offset), first.dtype)
-            self._store_outputs(buffer, self._arguments + WORD * self._count, id(results))
+            self._store_outputs(buffer, self._results_at, id(results))
         else:
             made = [np.empty(o.read(buffer, o.offset), o.dtype) for o in self._outputs]
-            self._store_outputs(buffer, self._arguments + WORD * self._count, *map(id, made))
+            self._store_outputs(buffer, self._results_at, *map(id, made))
             results = self._pick(made)
         record = self._run(address)
         if record:

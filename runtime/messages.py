@@ -120,12 +120,14 @@ class Explainer:
 
     def _arithmetic(self, frame: Frame, failure: Failure, index: int) -> CallError:
         place = Place(frame.get(Slot.DIM))
-        what = {
-            Place.STEP: lambda: f"the check of {_declared(self.function.steps[index])}",
-            Place.OUTPUT: lambda: f"the size of the result {self.function.outputs[index]}",
-            Place.LAUNCH: lambda: "a size of an intermediate result",
-            Place.MEMORY: lambda: f"the memory of this call ({self.function.arena} bytes)",
-        }[place]()
+        if place is Place.STEP:
+            what = f"the check of {_declared(self.function.steps[index])}"
+        elif place is Place.OUTPUT:
+            what = f"the size of the result {self.function.outputs[index]}"
+        elif place is Place.LAUNCH:
+            what = "a size of an intermediate result"
+        else:
+            what = f"the memory of this call ({self.function.arena} bytes)"
         reason = "divides by zero" if failure is Failure.DIVISION else "does not fit into 64 bits"
         return SizeError(f"{self._where()}: {what} {reason}; {self._sizes(frame)}")
 

@@ -26,14 +26,14 @@ def arrays_are_readable() -> bool:
     """Whether `id(array)` is the address of a struct with the fields at `ArrayOffset`."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    samples = (
+    samples: tuple[Array, ...] = (
         np.zeros((2, 3, 5), np.float32),
         np.zeros((0, 7), np.int64),
         np.zeros((), np.bool_),
         np.zeros((4, 6), np.float64)[::2, 1:],
         np.zeros(9, np.uint8)[1:].view(np.int64),
     )
-    return sys.getsizeof(samples[0]) >= ARRAY_BYTES and all(map(_is_as_expected, samples))
+    return sys.getsizeof(samples[0]) >= ARRAY_BYTES and all(_is_as_expected(a) for a in samples)
 
 
 def _is_as_expected(array: Array) -> bool:

@@ -42,10 +42,13 @@ def given_weights(weights: Weights | None) -> Mapping[str, Any]:
         return {}
     if isinstance(weights, Mapping):
         return weights
-    if isinstance(weights, (str, os.PathLike)):
-        return read_safetensors(Path(weights))
-    kind = type(weights).__name__
-    raise LoadError(f"weights are given as a {kind}; a mapping of names to arrays or a .safetensors file is needed")
+    try:
+        path = Path(weights)
+    except TypeError:
+        kind = type(weights).__name__
+        said = f"weights are given as a {kind}; a mapping of names to arrays or a .safetensors file is needed"
+        raise LoadError(said) from None
+    return read_safetensors(path)
 
 
 def as_weight(tensor: Tensor, value: Any) -> Array:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...ir.dims import Dim
-from ...ir.loops import BindSymbol, Copy, HostProgram, HostStep, HostTensor, Kernel, Launch, Program, Ref, Result
+from ...ir.loops import Copy, HostProgram, HostStep, HostTensor, Kernel, Launch, Program, Ref, Result
 from ...runtime.layout import CONTEXT, SERIAL_RUN_SYMBOL, ArrayOffset, Slot
 from .host_dims import DECLARATIONS, Lines
 from .host_layout import FrameLayout, all_steps, layout_frame
@@ -22,7 +22,8 @@ from .host_prepare import PrepareEmitter
 _HELPERS = f"""\
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 
-define internal i64 @fail(ptr %frame, i64 %kind, i64 %index, i64 %dim, i64 %got, i64 %expected) nounwind noinline cold {{
+define internal i64 @fail(ptr %frame, i64 %kind, i64 %index, i64 %dim, i64 %got, i64 %expected)
+    nounwind noinline cold {{
   store i64 %kind, ptr %frame, align 8
   %p1 = getelementptr i64, ptr %frame, i64 {int(Slot.INDEX)}
   store i64 %index, ptr %p1, align 8

@@ -1,15 +1,15 @@
 """The thread pool, as LLVM IR: fork and join over futexes (Linux), in tenths of a microsecond while threads are hot.
 
-`void pliant.pool.run.v1(ptr handle, ptr fn, ptr arg, i64 chunks)` calls `fn(arg, chunk, worker)` once for every chunk and
-returns when all calls have. The handle holds the address of a control block (workers wanted, address of the state) and
-the most workers this call may use; workers are numbered from 0, the caller. It runs everything itself when the pool is
-busy with another caller, so that callers never wait for one another.
+`void pliant.pool.run.v1(ptr handle, ptr fn, ptr arg, i64 chunks)` calls `fn(arg, chunk, worker)` once for every chunk
+and returns when all calls have. The handle holds the address of a control block (workers wanted, address of the state)
+and the most workers this call may use; workers are numbered from 0, the caller. It runs everything itself when the pool
+is busy with another caller, so that callers never wait for one another.
 
-How it works. One word of the state holds `generation << 32 | next chunk`; a worker claims a chunk by compare-and-swap on
-it, which fails if the work has changed since the worker read what it was. To publish work the caller closes the word (a
-new generation with no chunk to claim), writes the work, and opens it. The caller waits until the chunks are done, not
-for the workers, so that a worker that sleeps, or was never scheduled, holds nobody up. Idle workers spin for a while on
-the generation, then sleep on it; a caller that waits long sleeps as well.
+How it works. One word of the state holds `generation << 32 | next chunk`; a worker claims a chunk by compare-and-swap
+on it, which fails if the work has changed since the worker read what it was. To publish work the caller closes the word
+(a new generation with no chunk to claim), writes the work, and opens it. The caller waits until the chunks are done,
+not for the workers, so that a worker that sleeps, or was never scheduled, holds nobody up. Idle workers spin for a
+while on the generation, then sleep on it; a caller that waits long sleeps as well.
 
 Threads are started when there is work for them. The state is zeroed in a forked child (its memory is marked so), where
 no thread but the caller's exists: the child starts its own. Threads block all signals, which stay with the program.
