@@ -6,7 +6,7 @@ of that name, infers its type at once and returns the value.  Composite ops are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields
 
 from .diagnostics import Span, error
@@ -23,15 +23,26 @@ Given = Operand | bool | int | float | Dim | None
 
 
 class Builder:
-    """Appends statements to a block.  `types` maps the names in scope to types and is added to."""
+    """Appends statements to a block.  `types` maps the names in scope to types and is added to.
 
-    def __init__(self, facts: Facts, types: dict[str, Type], globals_: dict[str, TensorType], prefix: str = "t") -> None:
+    Names it makes start with `prefix`, and are none of `taken` (symbols, names that come later).
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        types: dict[str, Type],
+        globals_: dict[str, TensorType],
+        prefix: str = "t",
+        taken: Collection[str] = (),
+    ) -> None:
         self.facts = facts
         self.types = types
         self.globals = globals_
         self.statements: list[Statement] = []
         self.span: Span | None = None
         self._prefix = prefix
+        self._taken = taken
         self._count = 0
 
     def type(self, operand: Operand) -> TensorType:
@@ -54,7 +65,7 @@ class Builder:
         while True:
             name = f"{self._prefix}{self._count}"
             self._count += 1
-            if name not in self.types:
+            if name not in self.types and name not in self._taken:
                 return name
 
     def apply(self, op: Op, *operands: Given, names: tuple[str, ...] = ()) -> Var | tuple[Var, ...]:

@@ -12,6 +12,7 @@ from .facts import Compare, Fact, Facts
 from .graph import CallFunction, Function, GlobalRef, Module, Operand, Param, Var
 from .infer import text_of
 from .infer_scope import slots, symbols_of
+from .subs import subs_type
 from .types import TensorType, TupleType, Type
 
 if TYPE_CHECKING:
@@ -140,13 +141,6 @@ class _Call:
             message = f"the result {t} of `@{self.callee.name}` has a size that is bound inside it: `{missing[0]}`"
             raise self.fail(message, "only sizes of its parameters are known to the caller")
         return subs_type(t, values)
-
-
-def subs_type(t: Type, values: dict[str, Dim | int | str]) -> Type:
-    """Symbols of a type replaced."""
-    if isinstance(t, TupleType):
-        return TupleType(tuple(subs_type(item, values) for item in t.items))
-    return t if t.shape is None else TensorType(t.dtype, tuple(d.subs(values) for d in t.shape))
 
 
 def _same_kind(found: Type, wanted: Type) -> bool:

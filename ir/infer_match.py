@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from .diagnostics import CompileError
@@ -23,24 +23,30 @@ def match_facts(infer: FunctionInfer, found: Type, wanted: Type, statement: Matc
     def fail(message: str, help: str = "") -> CompileError:
         return infer.fail(message, statement.span, help, symbols=symbols_of(found) | symbols_of(wanted))
 
-    pairs = list(_pairs(found, wanted, fail))
+    pairs = list(size_pairs(found, wanted, fail))
     patterns = [(f"{statement.target.name}.{i}", expected) for i, (_, expected) in enumerate(pairs)]
     solution = solve(patterns, infer.symbols, infer.facts.add(*statement.facts))
     if isinstance(solution, Unsolvable):
         symbol, reason = solution.reasons[0]
         raise infer.fail(f"the sizes of this match_cast do not determine `{symbol}`", statement.span, reason)
+    for actual, expected in pairs:
+        if actual is not None and expected.symbols <= infer.symbols and infer.facts.prove_ne(actual, expected):
+            raise fail(f"this match_cast never holds: the size {actual} is never {expected}")
+    return asserted(pairs)
+
+
+def asserted(pairs: Iterable[tuple[Dim | None, Dim]]) -> list[Fact]:
+    """What holds after the sizes were checked: they are equal, and none is negative."""
     facts: list[Fact] = []
     for actual, expected in pairs:
         if actual is not None and actual != expected:
-            if expected.symbols <= infer.symbols and infer.facts.prove_ne(actual, expected):
-                raise fail(f"this match_cast never holds: the size {actual} is never {expected}")
             facts.append(Compare("==", actual, expected))
         if not expected.is_const and expected.name is None:
             facts.append(Compare(">=", expected, 0))
     return facts
 
 
-def _pairs(found: Type, wanted: Type, fail: Callable[[str, str], CompileError]) -> Iterator[tuple[Dim | None, Dim]]:
+def size_pairs(found: Type, wanted: Type, fail: Callable[[str, str], CompileError]) -> Iterator[tuple[Dim | None, Dim]]:
     """(size, size it must be) of every dimension; the first is None where the rank is not known before."""
     if isinstance(found, TupleType) or isinstance(wanted, TupleType):
         if not (isinstance(found, TupleType) and isinstance(wanted, TupleType)) or len(found.items) != len(
@@ -48,7 +54,7 @@ def _pairs(found: Type, wanted: Type, fail: Callable[[str, str], CompileError]) 
         ):
             raise fail(f"this match_cast never holds: {found} is never {wanted}", "")
         for a, b in zip(found.items, wanted.items, strict=True):
-            yield from _pairs(a, b, fail)
+            yield from size_pairs(a, b, fail)
         return
     if found.dtype is not wanted.dtype:
         help = f"convert the elements: `cast(..., dtype={wanted.dtype})`"

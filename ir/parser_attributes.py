@@ -144,7 +144,10 @@ def _scalar(node: Node, hint: Any, scope: Scope) -> object:
 
 
 def _whole(node: Node, symbolic: bool, scope: Scope) -> Dim | int:
-    if node.kind in ("floating", "constant", "string", "array", "tuple", "dtype", "global", "typed", "field"):
+    inner = node
+    while inner.kind == "neg":
+        inner = inner.value
+    if inner.kind in ("floating", "constant", "string", "array", "tuple", "dtype", "global", "typed", "field"):
         raise _Mismatch
     dim = to_dim(node, scope)
     if symbolic:
