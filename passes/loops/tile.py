@@ -46,7 +46,7 @@ class Tile:
     """Rewrites every `Contract`.  `row_block`, `inner_block` and `col_block` are the blocks of rows, k and columns."""
 
     vector_bytes: int = 32
-    row_block: int = 96
+    row_block: int = 192
     inner_block: int = 384
     col_block: int = 256
 

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 
 from ...ir.dims import Dim
 from ...ir.loops import Alloc, Apply, Cast, Const, Contract, Expr, For, If, Index, Let, Load, Micro, Select, Stmt, Store
+from ...ir.scalar import both
 from ...ir.types import DType
 from .operand import Packed, Strided, packed, strided
 
 PAD = 16
 """Elements between packed rows of A beyond their length, so that rows do not fall into the same cache set."""
+
+LONG_ROW = 1024
+"""Rows of A further apart than this many elements are copied where there are several tiles: each row is on a page of
+its own, and rows a power of two apart would evict one another."""
 
 
 @dataclass(frozen=True)
@@ -117,22 +122,28 @@ class _Builder:
 
     def _allocations(self) -> list[Stmt]:
         c, b = self.c, self.b
-        longest = Dim.max(c.inner, b.inner_block + 8)  # few rows take the whole inner extent at once
+        # Few rows take the whole inner extent at once where B is packed.
+        longest = Dim.of(b.inner_block + 8)
+        if isinstance(self.rhs, Packed):
+            longest = Dim.max(c.inner, longest)
         rows = min(b.row_block, c.rows.value) if c.rows.is_const else b.row_block
         found: list[Stmt] = [Alloc(self._name("c"), c.dtype, Dim.of(b.panels * max(rows, 1) * b.width))]
-        if self.lhs is None:
+        if self._copies() is not False:
             blocked = Dim.of(b.row_block * (b.inner_block + 8 + PAD))
             found.append(Alloc(self._name("a"), c.dtype, Dim.max(blocked, (longest + PAD) * b.rows)))
         if not isinstance(self.rhs, Packed):
-            found.append(Alloc(self._name("b"), c.dtype, longest * b.width))
+            found.append(Alloc(self._name("b"), c.dtype, longest * (b.width * b.panels)))
         return found
 
     # -- blocks of the inner extent
 
     def _inner_blocks(self) -> list[Stmt]:
         c, b, kb = self.c, self.b, self._dim("kb")
-        few = c.rows // (b.rows + 1)  # 0 when one tile holds all rows: then k is not blocked
-        blocks = Dim.max(1, Dim.min(Dim.ceildiv(c.inner, b.inner_block), few * 2**40))
+        blocks = Dim.ceildiv(c.inner, b.inner_block)
+        if isinstance(self.rhs, Packed):
+            # One tile holds all rows: each panel is used once, so that it need not stay in a cache.
+            blocks = Dim.min(blocks, c.rows // (b.rows + 1) * 2**40)
+        blocks = Dim.max(1, blocks)
         units = Dim.ceildiv(c.inner, 8)
         count = blocks if blocks.is_const else self._dim("kbs")
         body: list[Stmt] = [
@@ -140,20 +151,37 @@ class _Builder:
             self._let("k1", Dim.min(c.inner, units * (kb + 1) // count * 8)),
             self._let("length", self._dim("k1") - self._dim("k0")),
             *self._pack_lhs(),
+            *self._pack_rhs(),
             For(self._name("p"), Index(self._dim("p0")), Index(self._dim("p1")), self._panel(count)),
         ]
         return [self._let("kbs", blocks), For(self._name("kb"), _index(0), Index(count), tuple(body))]
 
+    def _copies(self) -> bool | Expr:
+        """Whether the left operand goes through packed rows: always, never, or as a condition at run time."""
+        lhs, rows = self.lhs, self.c.rows
+        if lhs is None:
+            return True
+        if lhs.col != 1 or (lhs.row.is_const and lhs.row.value < LONG_ROW):
+            return False
+        if rows.is_const and rows.value <= self.b.rows:
+            return False
+        conditions = [_compare("gt", rows, Dim.of(self.b.rows))]
+        if not lhs.row.is_const:
+            conditions.append(_compare("ge", lhs.row, Dim.of(LONG_ROW)))
+        return both(*conditions)
+
     def _pack_lhs(self) -> list[Stmt]:
         """Rows r0..r1 of the left operand, computed into rows of `length` + PAD elements."""
-        if self.lhs is not None:
+        copies = self._copies()
+        if copies is False:
             return []
         i, k = self._dim("i"), self._dim("k")
         store = Store(self._name("a"), Index(i * (self._dim("length") + PAD) + k), self._converted(self.c.lhs))
         inner: tuple[Stmt, ...] = (Let(self.c.k, Index(self._dim("k0") + k)), store)
         row = For(self._name("k"), _index(0), Index(self._dim("length")), inner, _kind(self.c.lhs, self.c.k))
         body: tuple[Stmt, ...] = (Let(self.c.m, Index(self._dim("r0") + i)), row)
-        return [For(self._name("i"), _index(0), Index(self._dim("r1") - self._dim("r0")), body)]
+        pack = For(self._name("i"), _index(0), Index(self._dim("r1") - self._dim("r0")), body)
+        return [pack] if copies is True else [If(copies, (pack,))]
 
     # -- panels
 
@@ -170,7 +198,6 @@ class _Builder:
         return (
             self._let("n0", self._dim("p") * b.width),
             self._let("tiles", Dim.ceildiv(rows, b.rows)),
-            *self._pack_rhs(),
             For(self._name("t"), _index(0), Index(tiles), tuple(tile)),
         )
 
@@ -182,24 +209,30 @@ class _Builder:
         return Apply("logical_and", (few, full), DType.bool)
 
     def _pack_rhs(self) -> list[Stmt]:
-        rhs = self.rhs
+        """The block's panels: rows k0..k1 of the right operand, with zeros beyond the last column.
+
+        Row by row over all panels, since rows are what is contiguous most often.
+        """
+        rhs, k = self.rhs, self._dim("k")
         if isinstance(rhs, Packed):
             return []
-        pack = self._pack_panel()
-        return [pack] if rhs is None else [If(self._in_place(), (), (pack,))]
+        pack = self._pack_row()
+        panel = [pack] if rhs is None else [If(self._in_place(), (), (pack,))]
+        columns = (self._let("n0", self._dim("p") * self.b.width), *panel)
+        panels = For(self._name("p"), Index(self._dim("p0")), Index(self._dim("p1")), columns)
+        row: tuple[Stmt, ...] = (Let(self.c.k, Index(self._dim("k0") + k)), panels)
+        return [For(self._name("k"), _index(0), Index(self._dim("length")), row)]
 
-    def _pack_panel(self) -> Stmt:
-        """Columns n0..n0+width and rows k0..k1 of the right operand, with zeros beyond the last column."""
-        c, b, k, j, n = self.c, self.b, self._dim("k"), self._dim("j"), self._dim("n0")
+    def _pack_row(self) -> Stmt:
+        """One row of one panel."""
+        c, b, j, n = self.c, self.b, self._dim("j"), self._dim("n0")
         value = self._converted(c.rhs)
         zero = Const(0 if c.dtype.is_int else 0.0, c.dtype)
+        offset = self._panel_offset() + self._dim("k") * b.width + j
 
         def columns(element: Expr, kind: str) -> Stmt:
-            store = Store(self._name("b"), Index(k * b.width + j), element)
-            body: tuple[Stmt, ...] = (Let(c.n, Index(n + j)), store)
-            inner = For(self._name("j"), _index(0), _index(b.width), body, kind)
-            row: tuple[Stmt, ...] = (Let(c.k, Index(self._dim("k0") + k)), inner)
-            return For(self._name("k"), _index(0), Index(self._dim("length")), row)
+            store = Store(self._name("b"), Index(offset), element)
+            return For(self._name("j"), _index(0), _index(b.width), (Let(c.n, Index(n + j)), store), kind)
 
         full = columns(value, _kind(c.rhs, c.n))
         if c.cols.is_const and c.cols.value % b.width == 0:
@@ -207,22 +240,33 @@ class _Builder:
         ragged = columns(Select(_compare("lt", n + j, c.cols), value, zero), "serial")
         return If(_compare("le", n + b.width, c.cols), (full,), (ragged,))
 
+    def _panel_offset(self) -> Dim:
+        """Where the panel is in the block that was packed here."""
+        return (self._dim("p") - self._dim("p0")) * self._dim("length") * self.b.width
+
     # -- tiles
 
     def _tile(self) -> list[Stmt]:
+        copies = self._copies()
+        if isinstance(copies, bool):
+            return self._products(copied=copies)
+        return [If(copies, tuple(self._products(copied=True)), tuple(self._products(copied=False)))]
+
+    def _products(self, copied: bool) -> list[Stmt]:
+        """The tile's product, the left operand copied or in place."""
         rhs, n0, k0 = self.rhs, self._dim("n0"), self._dim("k0")
-        scratch = self._micro(self._name("b"), Dim.of(0), Dim.of(self.b.width))
+        scratch = self._micro(copied, self._name("b"), self._panel_offset(), Dim.of(self.b.width))
         if rhs is None:
             return [scratch]
         if isinstance(rhs, Packed):
             offset = rhs.base + n0 * self.c.inner + k0 * self.b.width
-            return [self._micro(rhs.buffer, offset, Dim.of(self.b.width))]
-        direct = self._micro(rhs.buffer, rhs.base + k0 * rhs.row + n0, rhs.row)
+            return [self._micro(copied, rhs.buffer, offset, Dim.of(self.b.width))]
+        direct = self._micro(copied, rhs.buffer, rhs.base + k0 * rhs.row + n0, rhs.row)
         return [If(self._in_place(), (direct,), (scratch,))]
 
-    def _micro(self, buffer: str, offset: Dim, stride: Dim) -> Micro:
+    def _micro(self, copied: bool, buffer: str, offset: Dim, stride: Dim) -> Micro:
         lhs, row = self.lhs, self._dim("r0") + self._dim("t0")
-        if lhs is None:
+        if copied or lhs is None:
             a, a_row, a_col = self._name("a"), self._dim("length") + PAD, Dim.of(1)
             a_offset = self._dim("t0") * a_row
         else:
