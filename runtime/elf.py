@@ -21,13 +21,14 @@ AARCH64 = 183
 MACHINES = {X86_64: "x86_64", AARCH64: "aarch64"}
 
 # section types and flags
-PROGBITS, SYMTAB, RELA, NOBITS, REL, INIT_ARRAY, FINI_ARRAY, PREINIT_ARRAY = 1, 2, 4, 8, 9, 14, 15, 16
+SYMTAB, RELA, NOBITS, REL = 2, 4, 8, 9
 WRITE, ALLOC, EXECUTE, THREAD_LOCAL = 1, 2, 4, 0x400
 # symbol bindings, types and special sections
 LOCAL, GLOBAL, WEAK = 0, 1, 2
 TLS_SYMBOL = 6
 UNDEFINED, RESERVED, ABSOLUTE = 0, 0xFF00, 0xFFF1
 
+_CONSTRUCTORS = (".ctors", ".dtors", ".init_array", ".fini_array", ".preinit_array")
 _MAX_BYTES = 1 << 30
 _MAX_ALIGNMENT = 1 << 16
 
@@ -96,6 +97,8 @@ class _Reader:
         self._require(names_index < len(headers), "the section names are missing")
         names = self._contents(headers[names_index])
         loaded = {i: self._name(names, int(h["name"])) for i, h in enumerate(headers) if self._is_loaded(names, h)}
+        special = [n for n in loaded.values() if n.startswith(_CONSTRUCTORS)]
+        self._require(not special, "it has static constructors")
         symbols, symbol_names = self._symbols(headers, loaded)
         sections = {
             number: Section(
@@ -141,8 +144,6 @@ class _Reader:
         self._require((align <= _MAX_ALIGNMENT).all(), "a section's alignment is out of range")
         self._require((loaded["size"] <= _MAX_BYTES).all(), "a section is too large")
         self._require(not (loaded["flags"] & THREAD_LOCAL).any(), "it has thread-local data")
-        special = np.isin(loaded["type"], (INIT_ARRAY, FINI_ARRAY, PREINIT_ARRAY))
-        self._require(not (special & (loaded["size"] > 0)).any(), "it has static constructors")
 
     def _contents(self, header: Any) -> memoryview:
         if int(header["type"]) in (0, NOBITS):

@@ -44,8 +44,8 @@ def pool_ir(arch: str) -> str:
     values = {
         "futex": str(FUTEX_SYSCALL[arch]),
         "spins": str(_SPINS.get(arch, _OTHER_SPINS)),
-        "pause_declaration": "declare void @llvm.x86.sse2.pause()" if arch == "x86_64" else "",
-        "pause": _PAUSE.get(arch, ""),
+        "pause_declaration": f"declare {_PAUSE[arch][0]}" if arch in _PAUSE else "",
+        "pause": f"call {_PAUSE[arch][1]}" if arch in _PAUSE else "",
         # A locked exchange orders everything on x86; elsewhere the work might be seen before the word is closed.
         "fence": "" if arch == "x86_64" else "fence seq_cst",
         "run": POOL_RUN_SYMBOL,
@@ -71,8 +71,8 @@ def pool_ir(arch: str) -> str:
 
 
 _PAUSE = {
-    "x86_64": "call void @llvm.x86.sse2.pause()",
-    "aarch64": 'call void asm sideeffect "yield", ""()',
+    "x86_64": ("void @llvm.x86.sse2.pause()", "void @llvm.x86.sse2.pause()"),
+    "aarch64": ("void @llvm.aarch64.hint(i32)", "void @llvm.aarch64.hint(i32 1)"),  # yield
 }
 
 _TEXT = """\
