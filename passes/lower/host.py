@@ -160,5 +160,7 @@ def load_host(module: graph.Module, packs: Mapping[str, Pack]) -> tuple[HostProg
         refs = (Ref("param", p.weight), Ref("output", p.name))
         launches.append(Launch(kernel.name, refs, tuple(Dim.of(s) for s in kernel.sizes)))
     weights = tuple(HostTensor(w.name, w.type.dtype, w.type.dims) for w in module.weights)
-    nothing = Dim.of(0)
-    return HostProgram("load", weights, tuple(outputs), (), (), tuple(steps), tuple(launches), nothing), tuple(kernels)
+    host = HostProgram(
+        "load", weights, tuple(outputs), (), (), tuple(steps), tuple(launches), Dim.of(0), single_result=False
+    )
+    return host, tuple(kernels)

@@ -1,0 +1,156 @@
+"""Compiling: from a program to an executable, with every stage at hand for those who want to look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from ..ir.diagnostics import error
+from ..ir.graph import Const, Module
+from ..ir.loops import Program
+from ..ir.parser import parse_module
+from ..ir.printer import print_module
+from ..ir.verify import verify_module
+from ..passes.lower import Lowered, lower
+from ..passes.pass_base import run_passes
+from ..runtime import Artifact, Executable
+from .artifact_writer import build_artifact
+from .codegen.host import emit_host
+from .codegen.kernel import emit_kernels
+from .codegen.llvm import assembly, compile_many, optimized_ir, resolve
+from .codegen.pool import pool_ir
+from .pipeline import graph_pipeline, is_contraction, run_loop_passes
+from .target import Target
+
+Source = Module | str | Path
+Progress = Callable[[str], None]
+"""Called with a few words when a stage begins."""
+
+
+@dataclass
+class Compilation:
+    """One module on its way to an artifact; each stage is made when first asked for.
+
+    `target` is resolved: the features are those of the machine or of the processor named.
+    """
+
+    module: Module
+    target: Target
+    opt: int = 2
+    progress: Progress = field(default=lambda _stage: None)
+
+    @cached_property
+    def graph(self) -> Module:
+        """The typed graph of primitive ops."""
+        self.progress("checking types")
+        return run_passes(graph_pipeline(), self.module, [lambda _name, module: verify_module(module, typed=False)])
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """Kernels as the fusion made them, with their plans."""
+        self.progress("fusing")
+        return lower(self.graph, self.target.vector_bytes if self.target.kind == "cpu" else None)
+
+    @cached_property
+    def program(self) -> Program:
+        """Loops that code is generated from."""
+        self.progress("scheduling loops")
+        return run_loop_passes(self.lowered.program, self.target)
+
+    @cached_property
+    def llvm_modules(self) -> dict[str, str]:
+        """LLVM IR before optimisation, one text an object."""
+        program = self.program
+        parts = {
+            name: emit_kernels([program.kernels[i] for i in picked], self.target, picked.start)
+            for name, picked in split(program).items()
+        }
+        return {"host": emit_host(program).ir_text, "pool": pool_ir(self.target.triple.partition("-")[0]), **parts}
+
+    def optimized(self) -> dict[str, str]:
+        """LLVM IR after optimisation."""
+        return {name: optimized_ir(text, self.target, self.opt) for name, text in self._shown().items()}
+
+    def assembly(self) -> dict[str, str]:
+        """Machine code as text."""
+        return {name: assembly(text, self.target, self.opt) for name, text in self._shown().items()}
+
+    def _shown(self) -> dict[str, str]:
+        return {name: text for name, text in self.llvm_modules.items() if name != "pool"}
+
+    def artifact(self, weights: Mapping[str, np.ndarray] | None = None) -> Artifact:
+        """Generates machine code and puts the artifact together; nothing is written to disk."""
+        self.progress("generating code")
+        modules = self.llvm_modules
+        objects = compile_many(list(modules.values()), self.target, self.opt)
+        extras = {
+            "ir/source.ir": print_module(self.module).encode(),
+            "ir/graph.ir": print_module(self.graph).encode(),
+        }
+        return build_artifact(
+            self.program,
+            emit_host(self.program),
+            dict(zip(modules, objects, strict=True)),
+            weights,
+            {c.name: const_array(c) for c in self.module.consts},
+            self.target,
+            extras,
+        )
+
+
+def split(program: Program, parts: int = 2) -> dict[str, range]:
+    """Kernels dealt to objects that compile side by side.
+
+    Contractions, which stand last, stay together, for they share micro-kernels.
+    """
+    light = sum(1 for k in program.kernels if not is_contraction(k))
+    step = max(1, -(-light // parts))
+    dealt = {f"kernels{p}": range(p * step, min(light, (p + 1) * step)) for p in range(parts)}
+    dealt["contractions"] = range(light, len(program.kernels))
+    return {name: picked for name, picked in dealt.items() if picked}
+
+
+def const_array(const: Const) -> np.ndarray:
+    """The constant's value as an array of its type."""
+    shape = tuple(d.value for d in const.type.dims)
+    return np.array(const.value, const.type.dtype.numpy).reshape(shape)
+
+
+def read_source(source: Source) -> Module:
+    """A module from itself, from text, or from the path of a file."""
+    if isinstance(source, Module):
+        return source
+    if isinstance(source, str) and "\n" not in source and "{" not in source:
+        source = Path(source)
+    if isinstance(source, Path):
+        try:
+            return parse_module(source.read_text(encoding="utf-8"), str(source))
+        except OSError as fault:
+            raise error(f"cannot read {source}: {fault.strerror}") from fault
+        except UnicodeDecodeError as fault:
+            raise error(f"{source} is not UTF-8 text: {fault.reason} at byte {fault.start}") from fault
+    return parse_module(source)
+
+
+def compile(
+    source: Source,
+    *,
+    target: str = "cpu",
+    weights: Mapping[str, np.ndarray] | None = None,
+    opt: int = 2,
+    progress: Progress | None = None,
+) -> Executable:
+    """Compiles a module, text or file for `target` (`cpu`, `cpu:x86-64-v3`, ...) and loads it.
+
+    `weights` (arrays by name) are bound, checked and kept in what `save` writes; without them the executable asks for
+    them at load.  Raises CompileError with diagnostics for whatever is wrong with the program.
+    """
+    compilation = Compilation(read_source(source), resolve(Target.parse(target)), opt)
+    if progress is not None:
+        compilation.progress = progress
+    artifact = compilation.artifact(weights)
+    return Executable(artifact, lazy=True)
