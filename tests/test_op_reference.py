@@ -3,8 +3,11 @@ message, its reference has the inferred type, its lowering rule gives what the r
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from scipy import special
 
 from pliant.ir.diagnostics import CompileError
 from pliant.ir.op import Sample
@@ -69,3 +72,59 @@ def test_samples_run_at_three_bindings_with_a_zero_and_a_one_size(name: str) -> 
     assert any(1 in b.values() for b in bindings)
     needs_elements = all(s.facts for s in symbolic)
     assert needs_elements or any(0 in b.values() for b in bindings)
+
+
+def reference(name: str, *arrays: np.ndarray, **attributes: object) -> np.ndarray:
+    got = registry()[name](**attributes).reference(*arrays)  # type: ignore[arg-type]
+    assert isinstance(got, np.ndarray)
+    return got
+
+
+def test_special_functions_against_scipy() -> None:
+    x = np.linspace(-6, 6, 301).reshape(7, 43)
+    np.testing.assert_allclose(reference("erf", x), special.erf(x), rtol=1e-14)
+    np.testing.assert_allclose(reference("sigmoid", x), special.expit(x), rtol=1e-14)
+    np.testing.assert_allclose(reference("gelu", x), x * special.ndtr(x), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(reference("logsumexp", x, axis=1), special.logsumexp(x, axis=1), rtol=1e-14)
+    np.testing.assert_allclose(reference("softmax", x, axis=0), special.softmax(x, axis=0), rtol=1e-14)
+    np.testing.assert_allclose(reference("log_softmax", x), special.log_softmax(x, axis=-1), rtol=1e-14)
+
+
+def test_fma_is_rounded_once() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 500))
+    z = -x * y  # what is left is the rounding error of the product, which a multiplication and an addition lose
+    exactly = [float(Fraction(a) * Fraction(b) + Fraction(c)) for a, b, c in zip(x, y, z, strict=True)]
+    np.testing.assert_array_equal(reference("fma", x, y, z), exactly)
+    z = rng.standard_normal(500)
+    exactly = [float(Fraction(a) * Fraction(b) + Fraction(c)) for a, b, c in zip(x, y, z, strict=True)]
+    np.testing.assert_allclose(reference("fma", x, y, z), exactly, rtol=2.3e-16)
+
+
+def test_a_float_out_of_range_becomes_the_nearest_integer() -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 2.9, -2.9, 255.5, 300.0], np.float32)
+    for dtype in (DType.i64, DType.i32, DType.i16, DType.i8, DType.u8):
+        bounds = np.iinfo(dtype.numpy.name)
+        want = [0 if np.isnan(v) else int(max(bounds.min, min(bounds.max, np.trunc(v)))) if np.isfinite(v) else
+                bounds.max if v > 0 else bounds.min for v in x.tolist()]  # fmt: skip
+        assert reference("cast", x, dtype=dtype).tolist() == want
+
+
+def test_half_precision_is_rounded_once() -> None:
+    x = np.random.default_rng(0).standard_normal((64, 33)).astype(np.float16)
+    want = x.astype(np.float64).sum(1).astype(np.float16)
+    np.testing.assert_array_equal(reference("sum", x, axis=1), want)
+    wide = x.astype(np.float32)
+    np.testing.assert_array_equal(reference("silu", x), (wide * special.expit(wide)).astype(np.float16))
+
+
+def test_integer_sums_wrap_around_in_their_own_type() -> None:
+    x = np.full((3, 100), 100, np.int8)
+    assert reference("sum", x, axis=1).tolist() == [16, 16, 16]
+    assert reference("sum", x, axis=1).dtype == np.int8
+
+
+def test_a_negative_exponent_of_an_integer_is_an_error() -> None:
+    with pytest.raises(ZeroDivisionError, match="negative exponent"):
+        reference("pow", np.array([2]), np.array([-1]))
+    assert reference("pow", np.array([2.0]), np.array([-1.0])).tolist() == [0.5]

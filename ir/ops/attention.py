@@ -195,7 +195,7 @@ class Attention(CompositeOp):
             if mask is not None:
                 scores = np.where(mask, scores, -math.inf) if mask.dtype == np.bool_ else scores + exact(mask)
             if self.causal:
-                scores = np.where(causal_array(*scores.shape[-2:], self.offset), scores, -math.inf)
+                scores = np.where(causal_array(scores.shape[-2], scores.shape[-1], self.offset), scores, -math.inf)
             top = np.max(scores, axis=-1, keepdims=True, initial=np.finfo(np.float64).min)
             weights = np.exp(scores - top)
             total = np.sum(weights, axis=-1, keepdims=True)

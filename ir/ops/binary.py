@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from ..loops import Const, Expr
-from ..op import Array, ElementContext, InferContext, Refused
+from ..op import Array, ElementContext, InferContext, Refused, Sample
 from ..scalar import apply, const, select
 from ..types import DType, TensorType, tensor
-from ._common import FLOATS, INTS, integers, want_bool, want_float, want_int
+from ._common import FLOATS, INTS, arrays, cycled, integers, want_bool, want_float, want_int
 from ._pointwise import Binary
 
 # ----------------------------------------------------------------------------------------------- arithmetic
@@ -102,6 +102,16 @@ class Division(Binary):
         if np.issubdtype(y.dtype, np.integer) and x.size and y.size and not y.all():
             raise ZeroDivisionError(f"`{self.name}` divides by zero")
         return super().exact(x, y)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        yield from super().samples()
+        for dtype in (DType.i64, DType.i32, DType.i8):
+            least = -(2.0 ** (dtype.bits - 1))
+            x, y = tensor(dtype, 4, 1), tensor(dtype, 6)
+            yield Sample(
+                cls(), (x, y), make=arrays(cycled(least, 7, -7, 0), cycled(-1, 1, 2, -2, 3, least), types=(x, y))
+            )
 
 
 class Floordiv(Division):
