@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
-import mpmath
+import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import numpy.typing as npt
 
@@ -77,8 +77,10 @@ class Loop:
         return prototype(self.engine.get_function_address("loop"))
 
 
-def compile_loop(name: str, dtype: str, *, cpu: str = "x86-64-v3", features: str = "", fma: bool = True) -> Loop:
-    """Optimises at O2 with loop vectorisation, and generates code in memory."""
+def _optimised(
+    name: str, dtype: str, cpu: str, features: str, fma: bool
+) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+    """The loop's module at O2 with loop vectorisation, and the machine it is for."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
@@ -91,6 +93,18 @@ def compile_loop(name: str, dtype: str, *, cpu: str = "x86-64-v3", features: str
     tuning.loop_vectorization = True
     passes = llvm.create_pass_builder(machine, tuning)
     passes.getModulePassManager().run(module, passes)
+    return module, machine
+
+
+def assembly(name: str, dtype: str, *, cpu: str = "x86-64-v3", features: str = "", fma: bool = True) -> str:
+    """The loop as assembly text."""
+    module, machine = _optimised(name, dtype, cpu, features, fma)
+    return str(machine.emit_assembly(module))
+
+
+def compile_loop(name: str, dtype: str, *, cpu: str = "x86-64-v3", features: str = "", fma: bool = True) -> Loop:
+    """The loop as code in memory."""
+    module, machine = _optimised(name, dtype, cpu, features, fma)
     text = str(module)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
@@ -150,22 +164,26 @@ SLOW_REFERENCES: dict[str, Callable[..., Array]] = {
 TRIGONOMETRIC = {"sin": _with_mpmath(mpmath.sin), "cos": _with_mpmath(mpmath.cos), "tan": _with_mpmath(mpmath.tan)}
 NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 NUMPY_NAMES |= {"atan2": "arctan2", "pow": "power"}
-COMPOSED = {"exp2": _exp2, "sigmoid": _sigmoid, "softplus": _softplus, "mod": np.mod}
+COMPOSED: dict[str, Callable[..., Array]] = {"exp2": _exp2, "sigmoid": _sigmoid, "softplus": _softplus}
 
 
-def reference(name: str, arrays: Sequence[Array]) -> Array:
-    """The exact values to at least 10 bits beyond the arrays' dtype, as long double."""
-    wide = [a.astype(np.longdouble) for a in arrays]
+def reference(name: str, arrays: Sequence[Array], exact_trigonometry: bool = False) -> Array:
+    """The values to at least 10 bits beyond the arrays' dtype, as long double.
+
+    exact_trigonometry: use mpmath also where the x87's own sine might lose bits near multiples of pi/2.
+    """
     with np.errstate(all="ignore"):
+        wide = [a.astype(np.longdouble) for a in arrays]
         if name in SLOW_REFERENCES:
             return SLOW_REFERENCES[name](*arrays)
         if name in TRIGONOMETRIC:
-            result = getattr(np, name)(*wide)
-            huge = np.isfinite(arrays[0]) & (np.abs(arrays[0]) > 2.0**60)
-            result[huge] = TRIGONOMETRIC[name](arrays[0][huge])
+            result: Array = getattr(np, name)(*wide)
+            doubtful = np.isfinite(arrays[0]) & ((np.abs(arrays[0]) > 2.0**60) | exact_trigonometry)
+            result[doubtful] = TRIGONOMETRIC[name](arrays[0][doubtful])
             return result
         if name in ("fmod", "mod"):
-            return getattr(np, name)(*arrays).astype(np.longdouble)
+            exact: Array = getattr(np, name)(*arrays).astype(np.longdouble)
+            return exact
         function = COMPOSED.get(name) or getattr(np, NUMPY_NAMES.get(name, name))
         return np.asarray(function(*wide), np.longdouble)
 
@@ -194,18 +212,19 @@ def samples(dtype: str, count: int, rng: np.random.Generator) -> Array:
     return np.concatenate([bits, *(u.astype(kind) for u in uniform), near_one.astype(kind)])
 
 
-def measure_error(name: str, dtype: str, loop: Loop, count: int, seed: int = 0) -> tuple[float, tuple[float, ...]]:
-    """The largest error in ulps and the arguments where it is."""
+def measure_error(
+    name: str, dtype: str, loop: Loop, count: int, seed: int = 0, slow_count: int = 20_000
+) -> tuple[float, tuple[float, ...]]:
+    """The largest error in ulps of `count` samples and the arguments where it is; `slow_count` where mpmath is needed."""
     rng = np.random.default_rng(seed)
-    slow = name in SLOW_REFERENCES
-    if slow:
-        count = min(count, 20000)
+    if name in SLOW_REFERENCES:
+        count = min(count, slow_count)
     arrays = [samples(dtype, count, rng)]
     if name in BINARY:
         second = samples(dtype, count, rng)
-        if name == "pow":
-            arrays[0] = np.abs(arrays[0])
         arrays = [arrays[0], rng.permutation(second)]
+        if name == "pow":
+            arrays[0][::2] = np.abs(arrays[0][::2])
     error = errors_in_ulps(loop(*arrays), reference(name, arrays))
     worst = int(np.argmax(error))
     return float(error[worst]), tuple(float(a[worst]) for a in arrays)

@@ -7,7 +7,7 @@ A `Value` is one SSA value; Python's operators on it append instructions to its 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 FLOAT_TYPES = {"f32": "float", "f64": "double"}
@@ -43,6 +43,7 @@ class Builder:
     lines: list[str] = field(default_factory=list)
     declarations: set[str] = field(default_factory=set)
     count: int = 0
+    block: str = "entry"
 
     def emit(self, type_: str, instruction: str) -> Value:
         self.count += 1
@@ -78,6 +79,24 @@ class Builder:
         type_ = next(v.type for v in (yes, no) if isinstance(v, Value))
         a, b = self.coerce(yes, type_), self.coerce(no, type_)
         return self.emit(type_, f"select i1 {condition.text}, {type_} {a.text}, {type_} {b.text}")
+
+    def countdown(self, count: Value, state: Value, step: Callable[[Value], Value]) -> Value:
+        """`state` after applying `step` while a float counter, less one each time, is positive. A loop: it keeps its caller's from vectorising."""
+        self.count += 1
+        head, body, done = (f"{part}{self.count}" for part in ("head", "body", "done"))
+        counter, current = (Value(self, f"%{part}{self.count}", v.type) for part, v in (("counter", count), ("state", state)))
+        self.lines += [f"  br label %{head}", f"{head}:"]
+        at = len(self.lines)
+        going = counter > 0.0
+        self.lines += [f"  br i1 {going.text}, label %{body}, label %{done}", f"{body}:"]
+        after, less = step(current), counter - 1.0
+        self.lines += [f"  br label %{head}", f"{done}:"]
+        self.lines[at:at] = [
+            f"  {phi.text} = phi {phi.type} [ {first.text}, %{self.block} ], [ {later.text}, %{body} ]"
+            for phi, first, later in ((counter, count, less), (current, state, after))
+        ]
+        self.block = done
+        return current
 
     def poly(self, x: Value, coefficients: Sequence[float]) -> Value:
         """c[0] + c[1] x + c[2] x^2 + ..., by Horner's scheme: the fewest operations; loops hide the latency."""
@@ -130,7 +149,10 @@ class Builder:
         return (biased << MANTISSA_BITS[type_]).as_float()
 
     def scale(self, x: Value, exponent: Value) -> Value:
-        """x * 2^exponent rounded once, subnormal results too, for |x| near one and an exponent within twice the normal range."""
+        """x * 2^exponent rounded once, subnormal results too, for |x| near one and an exponent within twice the normal range.
+
+        At the lower end of that range, -2 * bias, the first factor's bits are all zero and so is the product, exactly.
+        """
         bias = 2 * EXPONENT_BIAS[x.type]
         half = ((exponent + bias) >> 1) - bias // 2
         return x * self.pow2(half, x.type) * self.pow2(exponent - half, x.type)

@@ -131,13 +131,15 @@ MILLS = {
         2.0701997842115247e-09,
     ),
 }
-# t Q(t) of anything larger rounds to zero.
+# t Q(t) of anything larger rounds to zero, and is taken from where exp vanishes without underflow (see EXP_ZERO).
 TAIL_MAX = {"float": 14.5, "double": 39.0}
+TAIL_ZERO = {"float": 18.75, "double": 53.25}
 
 # gelu_tanh(x) = x sigmoid(x (c1 + c2 x^2)), c1 = 2 sqrt(2/pi), c2 = 0.044715 c1, each in two parts.
 GELU_LINEAR = {"float": (1.5957691669464111, -4.534068054340423e-08), "double": (1.5957691216057308, -9.96930880911092e-17)}
 GELU_CUBIC = {"float": (0.07135481387376785, 2.3988324659995897e-09), "double": (0.07135481627260025, -6.175149918155315e-19)}
 GELU_TANH_MAX = {"float": 11.0, "double": 22.0}
+GELU_TANH_ZERO = {"float": 12.96, "double": 26.81}
 
 
 def erf(b: Builder, x: Value) -> Value:
@@ -157,7 +159,7 @@ def gelu(b: Builder, x: Value) -> Value:
     size = b.abs(x)
     square = x * x
     near = b.fma(b.poly(square, PHI_NEAR[x.type]), square, x * 0.5)
-    t = b.clamp_above(size, TAIL_MAX[x.type])
+    t = b.select(size > TAIL_MAX[x.type], TAIL_ZERO[x.type], size)
     v = t / (t + MILLS_SHIFT[x.type])
     u = v * 2.0 - 1.0
     center, *slopes = MILLS[x.type]
@@ -173,7 +175,8 @@ def gelu(b: Builder, x: Value) -> Value:
 def gelu_tanh(b: Builder, x: Value) -> Value:
     """x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 = x sigmoid(2 sqrt(2/pi) (...)), the argument in two parts since exp magnifies its error."""
     type_ = x.type
-    t = b.clamp_above(b.abs(x), GELU_TANH_MAX[type_])
+    size = b.abs(x)
+    t = b.select(size > GELU_TANH_MAX[type_], GELU_TANH_ZERO[type_], size)
     square, square_error = b.two_product(t, t)
     linear, linear_low = GELU_LINEAR[type_]
     cubic, cubic_low = GELU_CUBIC[type_]
@@ -185,4 +188,5 @@ def gelu_tanh(b: Builder, x: Value) -> Value:
     total, error = b.fast_two_sum(1.0, b.scale(y, power))
     negative = x < 0.0
     quotient = b.select(negative, -t * y, x) / total
-    return b.scale(b.fma(quotient, -error, quotient), b.select(negative, power, 0))
+    result = b.scale(b.fma(quotient, -error, quotient), b.select(negative, power, 0))
+    return b.select(x > GELU_TANH_MAX[type_], x, result)

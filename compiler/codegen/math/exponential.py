@@ -86,11 +86,15 @@ TANH_TAIL = {
         5.992657070061594e-06,
     ),
 }
-# exp of anything larger overflows, of anything smaller rounds to zero.
+# exp of anything larger overflows, of anything smaller rounds to zero; so for exp2.
 EXP_MAX = {"float": 89.0, "double": 710.0}
 EXP_MIN = {"float": -104.0, "double": -746.0}
 EXP2_MAX = {"float": 128.0, "double": 1024.0}
 EXP2_MIN = {"float": -151.0, "double": -1076.0}
+# Arguments below the minimum are replaced by these, for which `Builder.scale` multiplies by an exact zero. Underflow by rounding would take a
+# hundred cycles a vector on many processors, and masked softmaxes are full of exp(-inf).
+EXP_ZERO = {"float": -176.0, "double": -1418.0}
+EXP2_ZERO = {"float": -254.0, "double": -2046.0}
 # expm1 of anything smaller is -1 to the last place.
 EXPM1_MIN = {"float": -18.0, "double": -38.0}
 TANH_CUT = 0.625
@@ -130,14 +134,19 @@ def exp_normal(b: Builder, x: Value) -> Value:
     return exp_of_reduced(b, r) * b.pow2(n, x.type)
 
 
+def vanish_below(b: Builder, x: Value) -> Value:
+    """x, or an argument of which exp comes out as zero without underflow (NaN stays)."""
+    return b.select(x < EXP_MIN[x.type], EXP_ZERO[x.type], x)
+
+
 def exp_to_zero(b: Builder, x: Value) -> Value:
     """exp for x up to `EXP_MAX` (NaN stays), subnormal results and -inf included."""
-    r, n = reduce_exp(b, b.clamp_below(x, EXP_MIN[x.type]))
+    r, n = reduce_exp(b, vanish_below(b, x))
     return b.scale(exp_of_reduced(b, r), n)
 
 
 def exp_precise(b: Builder, x: Value, low: Value | None = None) -> Value:
-    """exp(x + low) for x between `EXP_MIN` and `EXP_MAX` (NaN stays), to 0.8 ulp; for functions that round some more times."""
+    """exp(x + low) for x between `EXP_ZERO` and `EXP_MAX` (NaN stays), to 0.8 ulp; for functions that round some more times."""
     return b.scale(*exp_parts(b, x, low))
 
 
@@ -158,7 +167,7 @@ def exp(b: Builder, x: Value) -> Value:
 
 
 def exp2(b: Builder, x: Value) -> Value:
-    bounded = b.clamp_below(b.clamp_above(x, EXP2_MAX[x.type]), EXP2_MIN[x.type])
+    bounded = b.select(x < EXP2_MIN[x.type], EXP2_ZERO[x.type], b.clamp_above(x, EXP2_MAX[x.type]))
     n, integer = b.nearest(bounded)
     r = bounded - n
     return b.scale(b.fma(b.poly(r, EXP2_SLOPE[x.type]), r, 1.0), integer)
@@ -178,7 +187,7 @@ def sigmoid(b: Builder, x: Value) -> Value:
 
     The error of the sum is put right afterwards: beside those of z and of the quotient it would be too much.
     """
-    z = exp_precise(b, b.clamp_below(-b.abs(x), EXP_MIN[x.type]))
+    z = exp_precise(b, vanish_below(b, -b.abs(x)))
     total, error = b.fast_two_sum(1.0, z)
     quotient = b.select(x < 0.0, z, 1.0) / total
     return b.fma(quotient, -error, quotient)
@@ -190,7 +199,7 @@ def tanh(b: Builder, x: Value) -> Value:
     near = b.fma(b.poly(square, TANH_TAIL[x.type]), square * x, x)
     size = b.abs(x)
     far = 1.0 - 2.0 / (exp_normal(b, b.clamp_above(size, TANH_MAX[x.type]) * 2.0) + 1.0)
-    return b.select(size < TANH_CUT, near, b.copysign(far, x))
+    return b.copysign(b.select(size < TANH_CUT, near, far), x)
 
 
 def softplus(b: Builder, x: Value) -> Value:

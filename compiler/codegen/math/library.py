@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from . import error_function, exponential, hyperbolic, inverse_trigonometric, logarithm, trigonometric
+from . import (
+    error_function,
+    exponential,
+    hyperbolic,
+    inverse_trigonometric,
+    logarithm,
+    power,
+    remainder,
+    trigonometric,
+)
 from .emitter import FLOAT_TYPES, Builder, Value
 
 Emit = Callable[..., Value]
@@ -37,6 +46,9 @@ FUNCTIONS: Mapping[str, tuple[int, Emit]] = MappingProxyType(
         "erf": (1, error_function.erf),
         "gelu": (1, error_function.gelu),
         "gelu_tanh": (1, error_function.gelu_tanh),
+        "pow": (2, power.power),
+        "fmod": (2, remainder.fmod),
+        "mod": (2, remainder.mod),
     }
 )
 
@@ -56,7 +68,7 @@ def _definition(name: str, dtype: str, fma: bool) -> tuple[str, set[str]]:
     result = emit(builder, *parameters)
     head = f"define internal {type_} @{symbol(name, dtype)}({', '.join(f'{type_} {p.text}' for p in parameters)})"
     body = "\n".join([*builder.lines, f"  ret {type_} {result.text}"])
-    return f"{head} alwaysinline nounwind willreturn memory(none) {{\n{body}\n}}\n", builder.declarations
+    return f"{head} alwaysinline nounwind willreturn memory(none) {{\nentry:\n{body}\n}}\n", builder.declarations
 
 
 def math_parts(wanted: Iterable[tuple[str, str]], *, fma: bool = True) -> tuple[dict[str, str], frozenset[str]]:
