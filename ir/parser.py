@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from .diagnostics import CompileError, Diagnostic, Span
+from .dims import Dim
 from .facts import Fact
 from .graph import Module
 from .parser_names import Names
 from .parser_syntax import parse_syntax
-from .parser_values import Scope, to_fact, to_type
+from .parser_values import Scope, to_dim, to_fact, to_type
 from .types import Type
 
 
@@ -51,6 +52,12 @@ def parse_facts(text: str, symbols: Iterable[str], filename: str = "<fact>") -> 
     scope = Scope(filename, symbols={s: Span(filename, 1, 1, 1, 1) for s in symbols})
     nodes = _parsed(f"where {text}", filename, "where")
     return tuple(to_fact(node, scope) for node in nodes)
+
+
+def parse_dim(text: str, symbols: Iterable[str], filename: str = "<size>") -> Dim:
+    """A size from text, over these symbols; CompileError for any other name."""
+    scope = Scope(filename, symbols={s: Span(filename, 1, 1, 1, 1) for s in symbols})
+    return to_dim(_parsed(text, filename, "expr"), scope)
 
 
 def _parsed(text: str, filename: str, start: str) -> Any:

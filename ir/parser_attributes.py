@@ -5,9 +5,9 @@ from __future__ import annotations
 import types as python_types
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
-from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
+from .build_values import attribute_hints
 from .diagnostics import CompileError
 from .dims import Dim
 from .op import Op
@@ -44,7 +44,7 @@ def make_op(name: Token, keywords: Sequence[Node], scope: Scope) -> Op:
     missing = [f for f in known.values() if f.name not in given and _required(f)]
     if missing:
         needs = " and ".join(f"`{f.name}`" for f in missing)
-        help = f"say it by name: `{name}(..., {missing[0].name}=...)`, {_words(_hints(cls)[missing[0].name])}"
+        help = f"say it by name: `{name}(..., {missing[0].name}=...)`, {_words(attribute_hints(cls)[missing[0].name])}"
         problems.append(scope.fail(f"`{name}` needs the attribute {needs}", name, helps=(help,)))
     if problems:
         raise _joined(problems)
@@ -74,14 +74,8 @@ def _unknown(cls: type[Op], key: str, node: Node, scope: Scope) -> CompileError:
     return scope.fail(f"`{cls.name}` has no attribute `{key}`", node.value[0], helps=helps)
 
 
-@cache
-def _hints(cls: type[Op]) -> dict[str, Any]:
-    """The annotations of the fields, evaluated."""
-    return get_type_hints(cls)
-
-
 def _attribute(cls: type[Op], key: str, node: Node, scope: Scope) -> object:
-    hint = _hints(cls)[key]
+    hint = attribute_hints(cls)[key]
     try:
         return _convert(node, hint, scope)
     except _Mismatch:

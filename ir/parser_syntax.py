@@ -68,7 +68,7 @@ def _grammar() -> lark.Lark:
         text,
         parser="lalr",
         lexer="contextual",
-        start=["module", "type", "where"],
+        start=["module", "type", "where", "expr"],
         transformer=TreeBuilder(),
         maybe_placeholders=True,
     )
