@@ -332,6 +332,7 @@ def _run_reduce(case: Case, op: ReduceOp) -> Array:
     return result if op.keeps_dims else result.reshape([n for i, n in enumerate(extents) if i not in axes])
 
 
+@np.errstate(all="ignore")
 def _combine(op: ReduceOp, values: Array, axes: tuple[int, ...]) -> Array:
     if op.combiner in ("argmax", "argmin"):
         kept = [a for a in range(values.ndim) if a not in axes]

@@ -10,7 +10,10 @@ import pytest
 from scipy import special
 
 from pliant.ir.diagnostics import CompileError
+from pliant.ir.graph import Apply, Literal, NoneValue, Operand, Var
 from pliant.ir.op import Sample
+from pliant.ir.parser import parse_module
+from pliant.ir.printer import print_apply
 from pliant.ir.registry import registry
 from pliant.ir.types import DType, TensorType
 
@@ -72,6 +75,24 @@ def test_samples_run_at_three_bindings_with_a_zero_and_a_one_size(name: str) -> 
     assert any(1 in b.values() for b in bindings)
     needs_elements = all(s.facts for s in symbolic)
     assert needs_elements or any(0 in b.values() for b in bindings)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_samples_are_written_as_text_and_read_back(name: str) -> None:
+    for sample in registry()[name].samples():
+        operands: list[Operand] = []
+        params = []
+        for i, o in enumerate(sample.operands):
+            if isinstance(o, TensorType):
+                params.append(f"p{i}: {o}")
+                operands.append(Var(f"p{i}"))
+            else:
+                operands.append(NoneValue() if o is None else Literal(o))
+        text = f"func @f({', '.join(params)}) {{ r = {print_apply(sample.op, operands)} return r }}"
+        statement = parse_module(text).functions[0].body.statements[0]
+        assert isinstance(statement, Apply)
+        assert statement.op == sample.op, text
+        assert statement.operands == tuple(operands), text
 
 
 def reference(name: str, *arrays: np.ndarray, **attributes: object) -> np.ndarray:

@@ -270,6 +270,7 @@ class Diagonal(ElementOp):
 
     name: ClassVar[str] = "diagonal"
     family: ClassVar[str] = "matmul"
+    index_map: ClassVar[bool] = True
 
     axis: tuple[int, int] = (-2, -1)
     offset: int = 0
