@@ -137,5 +137,7 @@ def text_of(operand: Operand) -> str:
 
 
 def literal(value: bool | int | float | Dim) -> Literal | DimValue:
-    """A Python number or a size as an operand."""
-    return DimValue(value) if isinstance(value, Dim) else Literal(value)
+    """A Python number or a size as an operand; a size that is a number becomes a literal."""
+    if isinstance(value, Dim):
+        return Literal(value.value) if value.is_const else DimValue(value)
+    return Literal(value)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from pliant.ir.build import Builder
+from pliant.ir.dims import Dim
 from pliant.ir.facts import Facts
 from pliant.ir.graph import Block, Function, Module, Operand, Param, Var
 from pliant.ir.infer import literal
-from pliant.ir.op import Op, Sample
-from pliant.ir.types import DType, TensorType
+from pliant.ir.op import Sample
+from pliant.ir.subs import subs_op
+from pliant.ir.types import DType, TensorType, tensor
 
 
 def sample_function(name: str, sample: Sample) -> Function:
@@ -24,6 +24,8 @@ def sample_function(name: str, sample: Sample) -> Function:
             operands.append(Var(f"x{i}"))
         else:
             operands.append(given if given is None else literal(given))
+    for symbol in unbound_symbols(sample):
+        types[f"size_of_{symbol}"] = tensor("u8", symbol)
     params = tuple(Param(n, t) for n, t in types.items())
     b = Builder(Facts().add(*sample.facts), dict(types), {})
     made = b.apply(sample.op, *operands)
@@ -33,6 +35,13 @@ def sample_function(name: str, sample: Sample) -> Function:
     )
 
 
+def unbound_symbols(sample: Sample) -> list[str]:
+    """Symbols of attributes and facts that no operand binds; the function gets a parameter for each."""
+    bound = {s for g in sample.operands if isinstance(g, TensorType) for d in g.dims for s in d.symbols}
+    used = sample.op.dims().union(*(f.symbols for f in sample.facts))
+    return sorted(used - bound)
+
+
 def sample_module(samples: list[Sample]) -> Module:
     return Module((), (), tuple(sample_function(f"s{i}", s) for i, s in enumerate(samples)))
 
@@ -40,17 +49,15 @@ def sample_module(samples: list[Sample]) -> Module:
 def sample_arrays(sample: Sample, binding: dict[str, int], seed: int = 0) -> list[np.ndarray | None]:
     """One array per operand at this binding of the symbols, None where the sample has none."""
     rng = np.random.default_rng(seed)
-    if sample.make is not None:
-        return [None if a is None else np.asarray(a) for a in sample.make(rng, binding)]
+    made = sample.make(rng, binding) if sample.make is not None else (None,) * len(sample.operands)
     out: list[np.ndarray | None] = []
-    for given in sample.operands:
-        if isinstance(given, TensorType):
-            shape = tuple(d.evaluate(binding) for d in given.dims)
-            out.append(random_array(rng, given.dtype, shape))
-        elif given is None:
-            out.append(None)
+    for given, array in zip(sample.operands, made, strict=True):
+        if array is not None:
+            out.append(np.asarray(array))
+        elif isinstance(given, TensorType):
+            out.append(random_array(rng, given.dtype, tuple(d.evaluate(binding) for d in given.dims)))
         else:
-            out.append(np.asarray(given))
+            out.append(None if given is None else np.asarray(given))
     return out
 
 
@@ -62,10 +69,10 @@ def random_array(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...])
     return rng.standard_normal(shape).astype(dtype.numpy)
 
 
-def references(sample: Sample, arrays: list[np.ndarray | None]) -> tuple[np.ndarray, ...]:
+def references(sample: Sample, arrays: list[np.ndarray | None], binding: dict[str, int]) -> tuple[np.ndarray, ...]:
     """What the operator's own numpy meaning gives; literals take the dtype that inference gives them."""
     typed = _literals(sample, arrays)
-    result = sample.op.reference(*typed)
+    result = subs_op(sample.op, {s: Dim.of(v) for s, v in binding.items()}).reference(*typed)
     return result if isinstance(result, tuple) else (result,)
 
 
@@ -74,8 +81,9 @@ def _literals(sample: Sample, arrays: list[np.ndarray | None]) -> list[np.ndarra
     dtype = sample.op.literal_dtype(tensors)
     out: list[np.ndarray | None] = []
     for given, array in zip(sample.operands, arrays, strict=True):
-        if array is not None and not isinstance(given, TensorType) and dtype is not None:
-            array = np.asarray(array).astype(dtype.numpy)
+        if array is not None and not isinstance(given, TensorType):
+            own = np.bool_ if isinstance(given, bool) else np.int64 if isinstance(given, int) else np.float32
+            array = np.asarray(given).astype(dtype.numpy if dtype is not None else own)
         out.append(array)
     return out
 
@@ -92,9 +100,8 @@ def assert_matches(got: np.ndarray, want: np.ndarray, sample: Sample, where: str
         np.testing.assert_array_equal(got, want, err_msg=where)
 
 
-def tensors_only(sample: Sample, arrays: list[np.ndarray | None]) -> list[np.ndarray]:
-    return [a for g, a in zip(sample.operands, arrays, strict=True) if isinstance(g, TensorType) and a is not None]
+def arguments(sample: Sample, arrays: list[np.ndarray | None], binding: dict[str, int]) -> list[np.ndarray]:
+    """What the sample's function is called with."""
+    given = [a for g, a in zip(sample.operands, arrays, strict=True) if isinstance(g, TensorType) and a is not None]
+    return given + [np.zeros(binding[s], np.uint8) for s in unbound_symbols(sample)]
 
-
-def cases(op: type[Op]) -> Iterator[tuple[int, Sample]]:
-    yield from enumerate(op.samples())

@@ -54,7 +54,8 @@ class Group:
 
     def is_full(self, name: str) -> bool:
         """Has one element at every point of the iteration space."""
-        return len([d for d in self.layout[name] if d is not None]) == len([d for d in self.dims if d != ONE])
+        own = {d for d in self.layout[name] if d is not None}
+        return all(d in own for d, size in enumerate(self.dims) if size != ONE)
 
 
 @dataclass
