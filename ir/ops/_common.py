@@ -170,6 +170,11 @@ def count_of(dims: Sequence[Dim], axes: Iterable[int]) -> Dim:
 # ------------------------------------------------------------------------------------------- decompositions
 
 
+def one(value: Operand) -> Operand:
+    """The one result of a builder call, whose own type allows for several."""
+    return value
+
+
 def raised(b: Builder, x: Operand) -> tuple[Operand, DType]:
     """f16 and bf16 operands converted to f32, and the dtype the result is to be given."""
     dtype = b.type(x).dtype

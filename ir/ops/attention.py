@@ -24,6 +24,7 @@ from ._common import (
     given,
     lowered,
     lowest,
+    one,
     operand,
     optional,
     raised,
@@ -165,17 +166,17 @@ class Attention(CompositeOp):
     def _scaled(self, b: Builder, q: Operand) -> Operand:
         size = b.type(q).dims[-1]
         if self.scale is not None:
-            return b.mul(q, float(self.scale))
+            return one(b.mul(q, float(self.scale)))
         if size.is_const:
-            return b.mul(q, 1.0 / math.sqrt(size.value) if size.value else 1.0)
-        return b.mul(q, b.rsqrt(b.cast(size, dtype=b.type(q).dtype)))
+            return one(b.mul(q, 1.0 / math.sqrt(size.value) if size.value else 1.0))
+        return one(b.mul(q, b.rsqrt(b.cast(size, dtype=b.type(q).dtype))))
 
     def _grouped(self, b: Builder, x: Operand, kv_heads: Dim) -> Operand:
         """[..., kv_heads, group * s, d]: the query heads that share a key head are rows of one product."""
         *batch, heads, s, d = b.type(x).dims
         if b.facts.prove_eq(heads, kv_heads):
             return x
-        return b.reshape(x, shape=(*batch, kv_heads, (heads // kv_heads) * s, d))
+        return one(b.reshape(x, shape=(*batch, kv_heads, (heads // kv_heads) * s, d)))
 
     def _masked(self, b: Builder, scores: Operand, mask: Operand | None) -> Operand:
         if mask is not None and b.type(mask).dtype.is_bool:

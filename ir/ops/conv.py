@@ -29,7 +29,7 @@ from ..op import (
 )
 from ..scalar import add, apply, both, cast, const, index, mul, select
 from ..types import DType, TensorType, tensor
-from ._common import FLOATS, SIZES, exact, given, operand, optional, rounded, rtol, want_float
+from ._common import FLOATS, SIZES, exact, given, one, operand, optional, rounded, rtol, want_float
 from ._window import (
     Padding,
     PerAxis,
@@ -265,7 +265,7 @@ def with_bias(b: Builder, x: Operand, bias: Operand | None, dims: Sequence[Dim])
     out = b.reshape(x, shape=tuple(dims)) if b.type(x).rank != len(dims) else x
     if bias is None:
         return out
-    return b.add(out, b.reshape(bias, shape=(dims[1], *(Dim.of(1) for _ in dims[2:]))))
+    return one(b.add(out, b.reshape(bias, shape=(dims[1], *(Dim.of(1) for _ in dims[2:])))))
 
 
 def want_bias(ctx: InferContext, bias: TensorType | None, x: TensorType, channels: Dim) -> None:

@@ -27,6 +27,7 @@ from ._common import (
     exact,
     lowered,
     lowest,
+    one,
     operand,
     product_of,
     raised,
@@ -109,9 +110,9 @@ class Var(CompositeReduction):
         total = b.sum(b.square(distance), axis=axes, keepdims=self.keepdims)
         count = count_of(b.type(x).dims, axes)
         if self.correction == int(self.correction):
-            return b.div(total, Dim.max(count - int(self.correction), 0))
+            return one(b.div(total, Dim.max(count - int(self.correction), 0)))
         number = b.sub(b.cast(count, dtype=b.type(x).dtype), self.correction)
-        return b.div(total, b.maximum(number, 0.0))
+        return one(b.div(total, b.maximum(number, 0.0)))
 
     def exact(self, x: Array, axes: tuple[int, ...]) -> object:
         count = product_of(x.shape[a] for a in axes)
@@ -133,7 +134,7 @@ class Std(Var):
     name: ClassVar[str] = "std"
 
     def build(self, b: Builder, x: Operand, axes: tuple[int, ...]) -> Operand:
-        return b.sqrt(super().build(b, x, axes))
+        return one(b.sqrt(super().build(b, x, axes)))
 
     def exact(self, x: Array, axes: tuple[int, ...]) -> object:
         return np.sqrt(super().exact(x, axes))  # type: ignore[call-overload]
@@ -151,10 +152,10 @@ class Logsumexp(CompositeReduction):
         # An infinite maximum must not be subtracted: inf - inf is NaN where the answer is inf.
         top = b.where(b.isinf(top), 0.0, top)
         total = b.log(b.sum(b.exp(b.sub(x, top)), axis=axes, keepdims=True))
-        result = b.add(total, top)
+        result: Operand = b.add(total, top)
         if self.keepdims:
             return result
-        return b.reshape(result, shape=reduced(b.type(x).dims, axes, False))
+        return one(b.reshape(result, shape=reduced(b.type(x).dims, axes, False)))
 
     def exact(self, x: Array, axes: tuple[int, ...]) -> object:
         top = np.max(x, axis=axes, keepdims=True, initial=np.finfo(np.float64).min)
@@ -184,17 +185,17 @@ class Norm(CompositeReduction):
     def build(self, b: Builder, x: Operand, axes: tuple[int, ...]) -> Operand:
         where = {"axis": axes, "keepdims": self.keepdims}
         if self.ord == 0:
-            return b.sum(b.cast(b.ne(x, 0.0), dtype=b.type(x).dtype), **where)
+            return one(b.sum(b.cast(b.ne(x, 0.0), dtype=b.type(x).dtype), **where))
         if self.ord == 2:
-            return b.sqrt(b.sum(b.square(x), **where))
+            return one(b.sqrt(b.sum(b.square(x), **where)))
         size = b.abs(x)
         if self.ord == 1:
-            return b.sum(size, **where)
+            return one(b.sum(size, **where))
         if self.ord == math.inf:
-            return b.max(size, initial=0.0, **where)
+            return one(b.max(size, initial=0.0, **where))
         if self.ord == -math.inf:
-            return b.min(size, **where)
-        return b.pow(b.sum(b.pow(size, Literal(float(self.ord))), **where), Literal(1.0 / self.ord))
+            return one(b.min(size, **where))
+        return one(b.pow(b.sum(b.pow(size, Literal(float(self.ord))), **where), Literal(1.0 / self.ord)))
 
     def exact(self, x: Array, axes: tuple[int, ...]) -> object:
         size = np.abs(x)

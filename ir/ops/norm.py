@@ -24,6 +24,7 @@ from ._common import (
     exact,
     given,
     lowered,
+    one,
     operand,
     optional,
     raised,
@@ -72,7 +73,7 @@ class Normalisation(CompositeOp):
             return value
         first = min(axes, default=x.rank)
         shape = tuple(x.dims[i] if i in axes else Dim.of(1) for i in range(first, x.rank))
-        return b.reshape(value, shape=shape)
+        return one(b.reshape(value, shape=shape))
 
 
 def spread(value: Array | None, rank: int, axes: Sequence[int]) -> Array | None:
@@ -143,7 +144,7 @@ def standardised(b: Builder, x: Operand, axes: tuple[int, ...], eps: float) -> O
     """(x - mean) / sqrt(variance + eps)."""
     distance = b.sub(x, b.mean(x, axis=axes, keepdims=True))
     variance = b.mean(b.square(distance), axis=axes, keepdims=True)
-    return b.mul(distance, b.rsqrt(b.add(variance, eps)))
+    return one(b.mul(distance, b.rsqrt(b.add(variance, eps))))
 
 
 def standardised_array(x: Array, axes: tuple[int, ...], eps: float) -> Array:

@@ -13,7 +13,21 @@ from ..build import Builder
 from ..graph import Operand
 from ..op import Array, CompositeOp, InferContext, Refused, Sample
 from ..types import DType, TensorType, tensor
-from ._common import FLOATS, SIZES, arrays, cycled, exact, lowered, lowest, operand, raised, rounded, rtol, want_float
+from ._common import (
+    FLOATS,
+    SIZES,
+    arrays,
+    cycled,
+    exact,
+    lowered,
+    lowest,
+    one,
+    operand,
+    raised,
+    rounded,
+    rtol,
+    want_float,
+)
 
 
 @dataclass(frozen=True)
@@ -78,7 +92,7 @@ class Softmax(SoftmaxBase):
 
     def build(self, b: Builder, distance: Operand) -> Operand:
         e = b.exp(distance)
-        return b.div(e, b.sum(e, axis=self.axis, keepdims=True))
+        return one(b.div(e, b.sum(e, axis=self.axis, keepdims=True)))
 
     def exact(self, distance: Array) -> Array:
         e = np.exp(distance)
@@ -92,7 +106,7 @@ class LogSoftmax(SoftmaxBase):
     name: ClassVar[str] = "log_softmax"
 
     def build(self, b: Builder, distance: Operand) -> Operand:
-        return b.sub(distance, b.log(b.sum(b.exp(distance), axis=self.axis, keepdims=True)))
+        return one(b.sub(distance, b.log(b.sum(b.exp(distance), axis=self.axis, keepdims=True))))
 
     def exact(self, distance: Array) -> Array:
         return np.asarray(distance - np.log(np.sum(np.exp(distance), axis=self.axis, keepdims=True)))
