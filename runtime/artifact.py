@@ -16,7 +16,7 @@ from .codec import MalformedError, decode, encode
 from .container import Buffer
 from .contract import Contract, Tensor
 from .cpu import require_machine
-from .dtypes import numpy_dtype
+from .dtypes import is_dtype, numpy_dtype
 from .errors import LoadError
 from .layout import FRAME_ABI
 from .weights import Weights, as_weight, given_weights
@@ -61,6 +61,12 @@ class Artifact:
         missing = sorted(set(named) - self.members.keys())
         if missing:
             raise LoadError(f"{self.source} is damaged: {', '.join(missing)} is missing")
+        functions = [*contract.functions, *([contract.load] if contract.load is not None else [])]
+        tensors = [*contract.weights, *contract.consts, *(t for f in functions for t in (*f.params, *f.outputs))]
+        faults = [fault for f in functions for fault in f.faults()]
+        faults += [f"`{t.name}` has the unknown element type {t.dtype}" for t in tensors if not is_dtype(t.dtype)]
+        if faults:
+            raise LoadError(f"{self.source} is damaged: {faults[0]}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it to a file, all or nothing; SaveError when that fails."""

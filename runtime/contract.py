@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .codec import Tree
+from .layout import HEADER_SLOTS
 
 FORMAT = 1
+_MAX_SLOTS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,37 @@ class Function:
     prepare: str
     run: str
     frame: Frame
+
+    @property
+    def tree(self) -> Tree:
+        """How the result of a call is made of outputs."""
+        return self.results[0] if self.single and self.results else self.results
+
+    def faults(self) -> Iterator[str]:
+        """What does not fit together in it."""
+        frame, known = self.frame, {t.name for t in self.outputs}
+        yield from (f"there is no result `{name}`" for name in _leaves(self.tree) if name not in known)
+        parts = [(start, len(self.params)) for start in (frame.arguments, frame.descriptors, frame.data)]
+        parts += [(frame.outputs, len(self.outputs)), (frame.shapes, sum(len(t.dims) for t in self.outputs))]
+        parts += [(slot, 1) for *_, slot in frame.tables] + [(slot, 1) for slot in frame.symbols.values()]
+        if not HEADER_SLOTS <= frame.slots <= _MAX_SLOTS:
+            yield f"a frame has {frame.slots} slots"
+        elif any(start < HEADER_SLOTS or start + size > frame.slots for start, size in parts):
+            yield "a part of the frame lies outside it"
+        bound = {s.symbol for s in self.steps if s.kind == "bind"}
+        if {*self.inherited, *bound} != set(frame.symbols):
+            yield "symbols and their slots differ"
+        for step in self.steps:
+            if not set(step.symbols) <= set(frame.symbols):
+                yield f"a check is of symbols that are not bound: {', '.join(step.symbols)}"
+
+
+def _leaves(tree: Tree) -> Iterator[str]:
+    if isinstance(tree, str):
+        yield tree
+    else:
+        for item in tree:
+            yield from _leaves(item)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,10 @@ _NAMES = {
 }
 
 
+def is_dtype(name: str) -> bool:
+    return name == "bf16" or name in _NAMES
+
+
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """numpy's dtype object for an element type, always the same one. KeyError for an unknown name."""
     if name == "bf16":

@@ -105,9 +105,7 @@ class Function:
             for t in signature.params
         )
         self._outputs = _outputs(signature)
-        self._first = (
-            self._outputs[0] if len(self._outputs) == 1 and signature.results == (self._outputs[0].name,) else None
-        )
+        self._first = self._outputs[0] if len(self._outputs) == 1 and isinstance(signature.tree, str) else None
         self._pick = _picker(signature)
         self._count = len(signature.params)
         frame = signature.frame
@@ -141,7 +139,7 @@ class Function:
         if self._fast_prepare(address):
             return self._long_way(frame, args, None)
         first = self._first
-        if first is not None and self.signature.single:
+        if first is not None:
             results: Any = np.empty(first.read(buffer, first.offset), first.dtype)
             self._store_outputs(buffer, self._results_at, id(results))
         else:
@@ -268,8 +266,7 @@ class Function:
         return made, given
 
     def _given_buffers(self, out: Any) -> list[Any]:
-        results = self.signature.results
-        tree: Tree = results[0] if self.signature.single else results
+        tree = self.signature.tree
         found: dict[str, Any] = {}
         if not _match(tree, out, found):
             raise ArgumentError(f"@{self.name}: `out` must be {_describe(tree)}, as the results are")
@@ -303,14 +300,14 @@ def _template(signature: Signature, params: tuple[Parameter, ...], fixed: Mappin
 def _picker(signature: Signature) -> Callable[[list[Any]], Any]:
     """Makes the result of a call from its outputs."""
     positions = {t.name: i for i, t in enumerate(signature.outputs)}
-    tree: Tree = signature.results[0] if signature.single else signature.results
+    whole = signature.tree
 
     def pick(tree: Tree, values: list[Any]) -> Any:
         if isinstance(tree, str):
             return values[positions[tree]]
         return tuple(pick(item, values) for item in tree)
 
-    return lambda values: pick(tree, values)
+    return lambda values: pick(whole, values)
 
 
 def _match(tree: Tree, value: Any, found: dict[str, Any]) -> bool:
