@@ -11,10 +11,15 @@ from ..ir.loops import Contract, HostProgram, Kernel, Launch, Micro, Program, wa
 from ..passes.graph.cse import CommonSubexpressions
 from ..passes.graph.dce import DeadCode
 from ..passes.graph.decompose import Decompose
+from ..passes.graph.fold import Fold
 from ..passes.graph.infer import Infer
 from ..passes.graph.inline import Inline
+from ..passes.graph.simplify import Simplify
+from ..passes.loops.parallelize import Parallelize
 from ..passes.loops.scratch import scratch_bytes
+from ..passes.loops.simplify import Simplify as SimplifyLoops
 from ..passes.loops.tile import Tile
+from ..passes.loops.vectorize import Vectorize
 from ..passes.pass_base import Pass
 from .target import Target
 
@@ -25,6 +30,8 @@ def graph_pipeline() -> tuple[Pass[Module], ...]:
         Infer(),  # types, facts, every refusal of a program
         Inline(),  # calls become the statements of the callee
         Decompose(),  # composite ops become primitive ones
+        Fold(),  # constants; never a symbolic size into a number
+        Simplify(),  # algebra that is exact
         CommonSubexpressions(),  # the same value once
         DeadCode(),  # nothing unused
     )
@@ -39,7 +46,10 @@ class KernelPass(Protocol):
 def loop_pipeline(target: Target) -> tuple[KernelPass, ...]:
     """From the loops of the lowering to loops that code is generated from, on a CPU."""
     return (
+        SimplifyLoops(),  # single iterations go; nests that run through memory in order become one loop
         Tile(target.vector_bytes),  # contractions into packed panels and micro-kernels
+        Vectorize(),  # inner loops for the vector units
+        Parallelize(),  # outer loops for the threads
     )
 
 

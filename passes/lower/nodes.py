@@ -6,18 +6,41 @@ constants), *nodes* (one op application each) and *aliases* (a reshape or match_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ...ir import graph
 from ...ir.dims import Dim
 from ...ir.loops import Expr, Index
-from ...ir.op import AliasOp, Op
+from ...ir.op import AliasOp, Array, ElementContext, ElementOp, InferContext, Input, Op, Sample
 from ...ir.scalar import cast, const
 from ...ir.types import TensorType, Type
 
 Value = str | Expr | None
 """An operand: a value by name (`@name` for globals), a scalar expression, or nothing."""
+
+
+@dataclass(frozen=True)
+class Scalar(ElementOp):
+    """A number that is returned: the only scalar that needs a buffer.  Made here, not part of the language."""
+
+    name: ClassVar[str] = "scalar"
+
+    def infer(self, ctx: InferContext, *operands: TensorType | None) -> TensorType:
+        raise TypeError("made by the lowering")
+
+    def reference(self, *operands: Array | None) -> Array:
+        raise TypeError("made by the lowering")
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        return ()
+
+    def element(self, ctx: ElementContext, out: TensorType, index: tuple[Expr, ...], *inputs: Input | None) -> Expr:
+        (value,) = inputs
+        assert value is not None
+        return value()
 
 
 @dataclass(frozen=True)
@@ -85,8 +108,22 @@ def dataflow(module: graph.Module, function: graph.Function) -> Dataflow:
         env[p.name] = _declare(flow, p.name, p.type)
     for s in function.body.statements:
         _statement(flow, env, s)
-    flow.results = [_resolve(env, r) for r in function.body.results]
+    flow.results = [_stored_scalars(flow, _resolve(env, r)) for r in function.body.results]
     return flow
+
+
+def _stored_scalars(flow: Dataflow, tree: ResultTree) -> ResultTree:
+    """Gives numbers among the results a value of their own."""
+    if isinstance(tree, tuple):
+        return tuple(_stored_scalars(flow, t) for t in tree)
+    if tree is None or isinstance(tree, str):
+        return tree
+    name = f"number.{len(flow.order)}"
+    type_ = TensorType(tree.dtype, ())
+    node = Node((name,), (type_,), Scalar(), (tree,), graph.Apply((graph.Target(name, type_),), Scalar(), ()))
+    flow.types[name], flow.nodes[name] = type_, node
+    flow.order.append(node)
+    return name
 
 
 def _declare(flow: Dataflow, name: str, type_: Type) -> ResultTree:
