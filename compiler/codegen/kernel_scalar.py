@@ -12,7 +12,7 @@ from types import MappingProxyType
 from ...ir.types import DType
 from .kernel_builder import FunctionBuilder, Value, literal, register_type
 from .kernel_convert import convert
-from .kernel_helpers import helper
+from .kernel_helpers import floordiv, integer_power
 from .math import SUPPORTED
 
 Emitter = Callable[[FunctionBuilder, tuple[Value, ...], DType, str], Value]
@@ -21,14 +21,17 @@ Emitter = Callable[[FunctionBuilder, tuple[Value, ...], DType, str], Value]
 def emit_apply(f: FunctionBuilder, fn: str, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
     """The instructions of one function; KeyError for a name that is not known."""
     emitter = EMITTERS.get(fn)
-    if emitter is not None:
-        return emitter(f, args, dtype, flags)
+    return emitter(f, args, dtype, flags) if emitter is not None else _math(f, fn, args, dtype)
+
+
+def _math(f: FunctionBuilder, fn: str, args: tuple[Value, ...], dtype: DType) -> Value:
+    """A call of the vector math."""
     kind = args[0].dtype.compute.value
-    if (fn, kind) in SUPPORTED:
-        f.module.math.add((fn, kind))
-        operands = ", ".join(a.typed for a in args)
-        return f.value(f"call {register_type(dtype)} @pl.{fn}.{kind}({operands})", dtype)
-    raise KeyError(f"no scalar function `{fn}` of {args[0].dtype}")
+    if (fn, kind) not in SUPPORTED:
+        raise KeyError(f"no scalar function `{fn}` of {args[0].dtype}")
+    f.module.math.add((fn, kind))
+    operands = ", ".join(a.typed for a in args)
+    return f.value(f"call {register_type(dtype)} @pl.{fn}.{kind}({operands})", dtype)
 
 
 def _float(value: Value) -> bool:
@@ -237,38 +240,27 @@ def _div(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) 
     return f.value(f"fdiv {a.typed}, {b.text}", dtype)
 
 
-def _divide_floats(name: str) -> Callable[[FunctionBuilder, Value, Value], Value]:
-    def emit(f: FunctionBuilder, a: Value, b: Value) -> Value:
-        return f.value(f"call {a.type} {helper(f.module, name, a.dtype.compute)}({a.typed}, {b.typed})", a.dtype)
+def _floordiv(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
+    a, b = args
+    if not _float(a):
+        return _int_quotient(f, a, b, floor=True)
+    return f.value(f"call {a.type} {floordiv(f.module, a.dtype.compute)}({a.typed}, {b.typed})", dtype)
+
+
+def _remainder(name: str) -> Emitter:
+    def emit(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
+        if _float(args[0]):
+            return _math(f, name, args, dtype)
+        return _int_remainder(f, args[0], args[1], floor=name == "mod")
 
     return emit
 
 
-def _floordiv(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
-    a, b = args
-    return _divide_floats("floordiv")(f, a, b) if _float(a) else _int_quotient(f, a, b, floor=True)
-
-
-def _mod(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
-    a, b = args
-    return _divide_floats("mod")(f, a, b) if _float(a) else _int_remainder(f, a, b, floor=True)
-
-
-def _fmod(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
-    a, b = args
-    return _divide_floats("fmod")(f, a, b) if _float(a) else _int_remainder(f, a, b, floor=False)
-
-
 def _pow(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
-    a, b = args
-    if _float(a):
-        kind = a.dtype.compute.value
-        if ("pow", kind) not in SUPPORTED:
-            raise KeyError(f"no scalar function `pow` of {a.dtype}")
-        f.module.math.add(("pow", kind))
-        return f.value(f"call {a.type} @pl.pow.{kind}({a.typed}, {b.typed})", dtype)
+    if _float(args[0]):
+        return _math(f, "pow", args, dtype)
     base, exponent = (convert(f, x, DType.i64) for x in args)
-    power = f.value(f"call i64 {helper(f.module, 'pow', DType.i64)}({base.typed}, {exponent.typed})", DType.i64)
+    power = f.value(f"call i64 {integer_power(f.module)}({base.typed}, {exponent.typed})", DType.i64)
     return convert(f, power, dtype)
 
 
@@ -300,8 +292,8 @@ EMITTERS: Mapping[str, Emitter] = MappingProxyType(
         "mul": _MUL,
         "div": _div,
         "floordiv": _floordiv,
-        "mod": _mod,
-        "fmod": _fmod,
+        "mod": _remainder("mod"),
+        "fmod": _remainder("fmod"),
         "pow": _pow,
         "fma": _fma,
         "maximum": _extremum("max"),

@@ -225,6 +225,4 @@ class StmtEmitter:
         items = ["{self}", module.meta('!{!"llvm.loop.mustprogress"}')]
         if group is not None:
             items.append(module.meta('!{!"llvm.loop.parallel_accesses", ' + group + "}"))
-        if kind == "vector":
-            items.append(module.meta('!{!"llvm.loop.vectorize.enable", i1 true}'))
         return ", !llvm.loop " + module.meta("!{" + ", ".join(items) + "}", distinct=True)
