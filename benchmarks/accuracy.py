@@ -1,9 +1,10 @@
-"""Accuracy and speed of the vector math: for each function the largest error in ulps over its whole range, and nanoseconds an element in a vectorised loop.
+"""Accuracy and speed of the vector math: for each function the largest error in ulps over its whole range, and
+nanoseconds an element in a vectorised loop.
 
     python benchmarks/accuracy.py [NAME ...] [--cpu x86-64-v3] [--no-fma] [--samples 200000]
 
-The reference is numpy or scipy in a wider type (f64 for f32; x87 long double or mpmath for f64). Samples: random bit patterns (every exponent, subnormals, both signs)
-and uniform draws over several intervals.
+The reference is numpy in x87 long double, or mpmath. Samples: random bit
+patterns (every exponent, subnormals, both signs) and uniform draws over several intervals.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def loop_text(name: str, dtype: str) -> str:
     type_ = {"f32": "float", "f64": "double"}[dtype]
     inputs = ["x", "y"] if name in BINARY else ["x"]
     loads = "".join(
-        f"  %p{i} = getelementptr inbounds {type_}, ptr %{i}, i64 %k\n  %e{i} = load {type_}, ptr %p{i}\n" for i in inputs
+        f"  %p{i} = getelementptr inbounds {type_}, ptr %{i}, i64 %k\n  %e{i} = load {type_}, ptr %p{i}\n"
+        for i in inputs
     )
     call = f"call {type_} @pl.{name}.{dtype}({', '.join(f'{type_} %e{i}' for i in inputs)})"
     pointers = ", ".join(f"ptr noalias %{i}" for i in [*inputs, "out"])
@@ -77,9 +79,7 @@ class Loop:
         return prototype(self.engine.get_function_address("loop"))
 
 
-def _optimised(
-    name: str, dtype: str, cpu: str, features: str, fma: bool
-) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+def _optimised(name: str, dtype: str, cpu: str, features: str, fma: bool) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     """The loop's module at O2 with loop vectorisation, and the machine it is for."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -149,7 +149,11 @@ def _sigmoid(x: Array) -> Array:
 def _exp2(x: Array) -> Array:
     """numpy's own of long double loses ten bits at large arguments."""
     n = np.rint(x)
-    return np.where(np.isfinite(x), np.ldexp(np.exp((x - n) * np.log(np.longdouble(2))), n.clip(-20000, 20000).astype(np.int32)), np.exp(x))
+    return np.where(
+        np.isfinite(x),
+        np.ldexp(np.exp((x - n) * np.log(np.longdouble(2))), n.clip(-20000, 20000).astype(np.int32)),
+        np.exp(x),
+    )
 
 
 def _softplus(x: Array) -> Array:
@@ -162,7 +166,14 @@ SLOW_REFERENCES: dict[str, Callable[..., Array]] = {
     "gelu_tanh": _with_mpmath(_gelu_tanh),
 }
 TRIGONOMETRIC = {"sin": _with_mpmath(mpmath.sin), "cos": _with_mpmath(mpmath.cos), "tan": _with_mpmath(mpmath.tan)}
-NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+NUMPY_NAMES = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+}
 NUMPY_NAMES |= {"atan2": "arctan2", "pow": "power"}
 COMPOSED: dict[str, Callable[..., Array]] = {"exp2": _exp2, "sigmoid": _sigmoid, "softplus": _softplus}
 
@@ -189,7 +200,9 @@ def reference(name: str, arrays: Sequence[Array], exact_trigonometry: bool = Fal
 
 
 def errors_in_ulps(got: Array, exact: Array) -> Array:
-    """|got - exact| over the spacing of got's dtype at `exact`; 0 where both are NaN or got is the rounded infinity, inf where they cannot be compared."""
+    """|got - exact| over the spacing of got's dtype at `exact`; 0 where both are NaN or got is the rounded infinity,
+    inf where they cannot be compared.
+    """
     info = np.finfo(got.dtype)
     with np.errstate(all="ignore"):
         rounded = exact.astype(got.dtype)
@@ -215,7 +228,9 @@ def samples(dtype: str, count: int, rng: np.random.Generator) -> Array:
 def measure_error(
     name: str, dtype: str, loop: Loop, count: int, seed: int = 0, slow_count: int = 20_000
 ) -> tuple[float, tuple[float, ...]]:
-    """The largest error in ulps of `count` samples and the arguments where it is; `slow_count` where mpmath is needed."""
+    """The largest error in ulps of `count` samples and the arguments where it is; `slow_count` where mpmath is
+    needed.
+    """
     rng = np.random.default_rng(seed)
     if name in SLOW_REFERENCES:
         count = min(count, slow_count)
@@ -263,7 +278,10 @@ def main() -> None:
             continue
         loop = compile_loop(name, dtype, cpu=cpu, fma=not options.no_fma)
         error, where = measure_error(name, dtype, loop, options.samples)
-        print(f"{name:<10} {dtype:<5} {error:8.2f} {measure_time(name, dtype, loop):8.2f}  {', '.join(map(repr, where))}", flush=True)
+        print(
+            f"{name:<10} {dtype:<5} {error:8.2f} {measure_time(name, dtype, loop):8.2f}  {', '.join(map(repr, where))}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A small emitter of straight-line scalar LLVM IR, in which the functions of this package are written.
 
-A `Value` is one SSA value; Python's operators on it append instructions to its `Builder`. Python numbers become literals of the other operand's type, so
-`x * x + 0.5` reads as the formula it computes. Every function is emitted without fast-math flags: the reductions depend on the order of the rounding.
+A `Value` is one SSA value; Python's operators on it append instructions to its `Builder`. Python numbers become
+literals of the other operand's type, so `x * x + 0.5` reads as the formula it computes. Every function is emitted
+without fast-math flags: the reductions depend on the order of the rounding.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Number = int | float
 
 
 def literal(type_: str, number: Number) -> str:
-    """LLVM's spelling of `number` as a constant of `type_`: floats by their bits, since decimal floats must be exact."""
+    """LLVM's spelling of `number` as a constant of `type_`: floats by their bits, since decimals must be exact."""
     if type_ in INTEGER_OF:
         value = float(number)
         if type_ == "float":
@@ -36,7 +37,8 @@ def literal(type_: str, number: Number) -> str:
 class Builder:
     """Collects the instructions of one function and the intrinsics that it needs.
 
-    fma: whether the processor fuses; without it `fma` becomes a product and a sum (`llvm.fma` would be a call into libm).
+    fma: whether the processor fuses; without it `fma` becomes a product and a sum (`llvm.fma` would be a call into
+    libm).
     """
 
     fma_available: bool
@@ -81,10 +83,14 @@ class Builder:
         return self.emit(type_, f"select i1 {condition.text}, {type_} {a.text}, {type_} {b.text}")
 
     def countdown(self, count: Value, state: Value, step: Callable[[Value], Value]) -> Value:
-        """`state` after applying `step` while a float counter, less one each time, is positive. A loop: it keeps its caller's from vectorising."""
+        """`state` after applying `step` while a float counter, less one each time, is positive. A loop: it keeps its
+        caller's from vectorising.
+        """
         self.count += 1
         head, body, done = (f"{part}{self.count}" for part in ("head", "body", "done"))
-        counter, current = (Value(self, f"%{part}{self.count}", v.type) for part, v in (("counter", count), ("state", state)))
+        counter, current = (
+            Value(self, f"%{part}{self.count}", v.type) for part, v in (("counter", count), ("state", state))
+        )
         self.lines += [f"  br label %{head}", f"{head}:"]
         at = len(self.lines)
         going = counter > 0.0
@@ -129,8 +135,9 @@ class Builder:
     def nearest(self, x: Value) -> tuple[Value, Value]:
         """x rounded half to even, as a float and as an integer of the same width, for |x| < 2^21 (f32) or 2^50 (f64).
 
-        Adds 1.5*2^23 (1.5*2^52), at which the unit in the last place is one. Unlike `llvm.rint` and `fptosi` it is vector code on every processor
-        and defined for NaN (which stays NaN in the float; the integer is then arbitrary).
+        Adds 1.5*2^23 (1.5*2^52), at which the unit in the last place is one. Unlike `llvm.rint` and `fptosi` it is
+        vector code on every processor and defined for NaN (which stays NaN in the float; the integer is then
+        arbitrary).
         """
         magic = 1.5 * 2.0 ** MANTISSA_BITS[x.type]
         shifted = x + magic
@@ -138,7 +145,9 @@ class Builder:
         return shifted - magic, bits
 
     def small_to_float(self, integer: Value) -> Value:
-        """An integer below 2^22 (i32) or 2^51 (i64) in magnitude as the float of its width; before AVX-512 no instruction converts i64 vectors."""
+        """An integer below 2^22 (i32) or 2^51 (i64) in magnitude as the float of its width; before AVX-512 no
+        instruction converts i64 vectors.
+        """
         type_ = "float" if integer.type == "i32" else "double"
         magic = self.const(type_, 1.5 * 2.0 ** MANTISSA_BITS[type_])
         return (integer + magic.bits_literal()).as_float() - magic
@@ -149,7 +158,8 @@ class Builder:
         return (biased << MANTISSA_BITS[type_]).as_float()
 
     def scale(self, x: Value, exponent: Value) -> Value:
-        """x * 2^exponent rounded once, subnormal results too, for |x| near one and an exponent within twice the normal range.
+        """x * 2^exponent rounded once, subnormal results too, for |x| near one and an exponent within twice the
+        normal range.
 
         At the lower end of that range, -2 * bias, the first factor's bits are all zero and so is the product, exactly.
         """
@@ -181,7 +191,9 @@ class Builder:
         return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
     def split(self, x: Value) -> tuple[Value, Value]:
-        """An f64 as the sum of two halves of 26 bits, by cutting the low bits off (no overflow, unlike Veltkamp's way)."""
+        """An f64 as the sum of two halves of 26 bits, by cutting the low bits off (no overflow, unlike Veltkamp's
+        way).
+        """
         high = (x.bits() & -(1 << 27)).as_float()
         return high, x - high
 

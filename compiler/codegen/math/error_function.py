@@ -90,8 +90,8 @@ PHI_NEAR = {
         2.276017492723728e-09,
     ),
 }
-# With Q(t) the upper tail of the normal distribution and v = t / (t + MILLS_SHIFT): t Q(t) exp(t^2 / 2) / v from 0.55 on,
-# a slow function of v, in u = 2v - 1: 2^-27 and 2^-54.
+# With Q(t) the upper tail of the normal distribution and v = t / (t + MILLS_SHIFT): t Q(t) exp(t^2 / 2) / v from 0.55
+# on, a slow function of v, in u = 2v - 1: 2^-27 and 2^-54.
 MILLS_SHIFT = {"float": 4.25, "double": 5.5}
 MILLS = {
     "float": (
@@ -136,8 +136,14 @@ TAIL_MAX = {"float": 14.5, "double": 39.0}
 TAIL_ZERO = {"float": 18.75, "double": 53.25}
 
 # gelu_tanh(x) = x sigmoid(x (c1 + c2 x^2)), c1 = 2 sqrt(2/pi), c2 = 0.044715 c1, each in two parts.
-GELU_LINEAR = {"float": (1.5957691669464111, -4.534068054340423e-08), "double": (1.5957691216057308, -9.96930880911092e-17)}
-GELU_CUBIC = {"float": (0.07135481387376785, 2.3988324659995897e-09), "double": (0.07135481627260025, -6.175149918155315e-19)}
+GELU_LINEAR = {
+    "float": (1.5957691669464111, -4.534068054340423e-08),
+    "double": (1.5957691216057308, -9.96930880911092e-17),
+}
+GELU_CUBIC = {
+    "float": (0.07135481387376785, 2.3988324659995897e-09),
+    "double": (0.07135481627260025, -6.175149918155315e-19),
+}
 GELU_TANH_MAX = {"float": 11.0, "double": 22.0}
 GELU_TANH_ZERO = {"float": 12.96, "double": 26.81}
 
@@ -152,9 +158,11 @@ def erf(b: Builder, x: Value) -> Value:
 
 
 def gelu(b: Builder, x: Value) -> Value:
-    """x Phi(x) = max(x, 0) - t Q(t), t = |x|: accurate in the negative tail too, where 1 + erf would cancel. -0 at -inf.
+    """x Phi(x) = max(x, 0) - t Q(t), t = |x|: accurate in the negative tail too, where 1 + erf would cancel. Zero at
+    -inf, the limit.
 
-    The factors of Q are carried in two parts, so that the product rounds once. Near zero, where Q is 1/2 and every rounding of it would show, x/2 + x^2 p(x^2).
+    The factors of Q are carried in two parts, so that the product rounds once. Near zero, where Q is 1/2 and every
+    rounding of it would show, x/2 + x^2 p(x^2).
     """
     size = b.abs(x)
     square = x * x
@@ -173,7 +181,9 @@ def gelu(b: Builder, x: Value) -> Value:
 
 
 def gelu_tanh(b: Builder, x: Value) -> Value:
-    """x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 = x sigmoid(2 sqrt(2/pi) (...)), the argument in two parts since exp magnifies its error."""
+    """x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 = x sigmoid(2 sqrt(2/pi) (...)), the argument in two parts
+    since exp magnifies its error.
+    """
     type_ = x.type
     size = b.abs(x)
     t = b.select(size > GELU_TANH_MAX[type_], GELU_TANH_ZERO[type_], size)

@@ -1,7 +1,8 @@
 """exp, exp2, expm1 and their near relatives: sigmoid, tanh, softplus.
 
-exp(x) = 2^n exp(r) with n = round(x / ln 2) and r = x - n ln 2, ln 2 in two parts of which n times the first is exact. exp(r) = 1 + r + r^2 q(r), q minimax on
-|r| <= ln 2 / 2 (fitted by Remez exchange for the relative error of the whole, the leading coefficients rounded first).
+exp(x) = 2^n exp(r) with n = round(x / ln 2) and r = x - n ln 2, ln 2 in two parts of which n times the first is
+exact. exp(r) = 1 + r + r^2 q(r), q minimax on |r| <= ln 2 / 2 (fitted by Remez exchange for the relative error of the
+whole, the leading coefficients rounded first).
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ LOG2_E = 1.4426950408889634
 
 # (exp(r) - 1 - r) / r^2, weighted for exp and for expm1: 2^-28 and 2^-26 (f32), 2^-63 and 2^-61 (f64).
 EXP_TAIL = {
-    "float": (0.4999999403953552, 0.16666513681411743, 0.04166806489229202, 0.008369503542780876, 0.0013841836480423808),
+    "float": (
+        0.4999999403953552,
+        0.16666513681411743,
+        0.04166806489229202,
+        0.008369503542780876,
+        0.0013841836480423808,
+    ),
     "double": (
         0.5,
         0.1666666666666669,
@@ -29,7 +36,13 @@ EXP_TAIL = {
     ),
 }
 EXPM1_TAIL = {
-    "float": (0.4999999701976776, 0.16666537523269653, 0.041667744517326355, 0.008367318660020828, 0.0013837391743436456),
+    "float": (
+        0.4999999701976776,
+        0.16666537523269653,
+        0.041667744517326355,
+        0.008367318660020828,
+        0.0013837391743436456,
+    ),
     "double": (
         0.5,
         0.1666666666666668,
@@ -70,7 +83,13 @@ EXP2_SLOPE = {
 }
 # (tanh(x)/x - 1) / x^2 in x^2 for |x| <= 0.625: 2^-27 (f32), 2^-59 (f64).
 TANH_TAIL = {
-    "float": (-0.3333328068256378, 0.13331405818462372, -0.05373651534318924, 0.020628219470381737, -0.005692484322935343),
+    "float": (
+        -0.3333328068256378,
+        0.13331405818462372,
+        -0.05373651534318924,
+        0.020628219470381737,
+        -0.005692484322935343,
+    ),
     "double": (
         -0.33333333333333315,
         0.1333333333332996,
@@ -91,8 +110,8 @@ EXP_MAX = {"float": 89.0, "double": 710.0}
 EXP_MIN = {"float": -104.0, "double": -746.0}
 EXP2_MAX = {"float": 128.0, "double": 1024.0}
 EXP2_MIN = {"float": -151.0, "double": -1076.0}
-# Arguments below the minimum are replaced by these, for which `Builder.scale` multiplies by an exact zero. Underflow by rounding would take a
-# hundred cycles a vector on many processors, and masked softmaxes are full of exp(-inf).
+# Arguments below the minimum are replaced by these, for which `Builder.scale` multiplies by an exact zero. Underflow
+# by rounding takes a hundred cycles a vector on many processors, and masked softmaxes are full of exp(-inf).
 EXP_ZERO = {"float": -176.0, "double": -1418.0}
 EXP2_ZERO = {"float": -254.0, "double": -2046.0}
 # expm1 of anything smaller is -1 to the last place.
@@ -146,7 +165,9 @@ def exp_to_zero(b: Builder, x: Value) -> Value:
 
 
 def exp_precise(b: Builder, x: Value, low: Value | None = None) -> Value:
-    """exp(x + low) for x between `EXP_ZERO` and `EXP_MAX` (NaN stays), to 0.8 ulp; for functions that round some more times."""
+    """exp(x + low) for x between `EXP_ZERO` and `EXP_MAX` (NaN stays), to 0.8 ulp; for functions that round some more
+    times.
+    """
     return b.scale(*exp_parts(b, x, low))
 
 

@@ -1,6 +1,7 @@
 """sinh, cosh and the inverses asinh, acosh, atanh. (tanh stands with the exponentials.)
 
-The inverses are logarithms whose argument must be known more precisely than the result's type holds: f32 computes them in f64, f64 by log1p.
+The inverses are logarithms whose argument must be known more precisely than the result's type holds: f32 computes
+them in f64, f64 by log1p.
 """
 
 from __future__ import annotations

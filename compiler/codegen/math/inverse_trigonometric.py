@@ -10,9 +10,9 @@ QUARTER_PI = {
     "float": (0.7853981852531433, -2.1855694143368964e-08),
     "double": (0.7853981633974483, 3.061616997868383e-17),
 }
-TAN_PI_8 = 0.41421356237309503
 
-# Below ASIN_CUT: (asin(x)/x - 1) / x^2 in x^2, 2^-28 and 2^-59. In f32 the cut keeps pi/2 - asin from losing a bit where asin is just above 1/2.
+# Below ASIN_CUT: (asin(x)/x - 1) / x^2 in x^2, 2^-28 and 2^-59. In f32 the cut keeps pi/2 - asin from losing a bit
+# where asin is just above 1/2.
 ASIN_CUT = {"float": 0.6, "double": 0.5}
 ASIN_TAIL = {
     "float": (
@@ -39,14 +39,17 @@ ASIN_TAIL = {
         0.03262665992009848,
     ),
 }
-# (atan(x)/x - 1) / x^2 in x^2 for |x| <= tan(pi/8): 2^-30 and 2^-58.
+# Below ATAN_CUT: (atan(x)/x - 1) / x^2 in x^2, 2^-30 and 2^-58. In f32 the cut is where pi/4 + atan has passed 1/2, so
+# that the first part's error counts half.
+ATAN_CUT = {"float": 0.55, "double": 0.41421356237309503}
 ATAN_TAIL = {
     "float": (
         -0.33333316445350647,
-        0.19998525083065033,
-        -0.1424429714679718,
-        0.10598266124725342,
-        -0.060873400419950485,
+        0.19998860359191895,
+        -0.1426016092300415,
+        0.10844133794307709,
+        -0.07630609720945358,
+        0.033959876745939255,
     ),
     "double": (
         -0.3333333333333319,
@@ -65,7 +68,9 @@ ATAN_TAIL = {
 
 
 def asin_parts(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Whether |x| > ASIN_CUT, and asin(|x|) or, where it is, asin(sqrt((1 - |x|)/2)) = (pi/2 - asin(|x|)) / 2. NaN beyond 1."""
+    """Whether |x| > ASIN_CUT, and asin(|x|) or, where it is, asin(sqrt((1 - |x|)/2)) = (pi/2 - asin(|x|)) / 2. NaN
+    beyond 1.
+    """
     size = b.abs(x)
     big = size > ASIN_CUT[x.type]
     z = b.select(big, 0.5 - size * 0.5, size * size)
@@ -91,8 +96,10 @@ def acos(b: Builder, x: Value) -> Value:
 
 
 def atan_ratio(b: Builder, small: Value, large: Value) -> tuple[Value, Value]:
-    """p and k with atan(small / large) = p + k pi/4, for 0 <= small <= large: about pi/4 where the ratio is above tan(pi/8)."""
-    middle = small > large * TAN_PI_8
+    """p and k with atan(small / large) = p + k pi/4, for 0 <= small <= large: about pi/4 where the ratio is above
+    ATAN_CUT.
+    """
+    middle = small > large * ATAN_CUT[small.type]
     t = b.select(middle, small - large, small) / b.select(middle, small + large, large)
     z = t * t
     p = b.fma(b.poly(z, ATAN_TAIL[t.type]), z * t, t)
@@ -114,7 +121,9 @@ def atan(b: Builder, x: Value) -> Value:
 
 
 def atan2(b: Builder, y: Value, x: Value) -> Value:
-    """The angle of (x, y). Both are scaled away from overflow and from the coarse spacing of subnormals; two zeros or two infinities count by sign."""
+    """The angle of (x, y). Both are scaled away from overflow and from the coarse spacing of subnormals; two zeros or
+    two infinities count by sign.
+    """
     type_ = x.type
     x_size, y_size = b.abs(x), b.abs(y)
     swap = y_size > x_size

@@ -1,7 +1,8 @@
 """log, log2, log10, log1p.
 
-x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and log(1 + f) = f + t(f): in f32 t is a polynomial; in f64, with s = f / (2 + f),
-log(1 + f) = 2 atanh(s) converges in half as many terms, worth the division. The parts are added smallest first.
+x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and log(1 + f) = f + t(f): in f32 t is a polynomial; in f64,
+with s = f / (2 + f), log(1 + f) = 2 atanh(s) converges in half as many terms, worth the division. The parts are added
+smallest first.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from .emitter import EXPONENT_BIAS, MANTISSA_BITS, Builder, Value
 LN2_HIGH = {"float": 0.693359375, "double": 0.6931471806019545}
 LN2_LOW = {"float": -0.00021219444170128554, "double": -4.2009150726810846e-11}
 LOG2_E = {"float": (1.4426950216293335, 1.925963033500011e-08), "double": (1.4426950408889634, 2.0355273740931033e-17)}
-LOG10_E = {"float": (0.4342944920063019, -1.0103049952192578e-08), "double": (0.4342944819032518, 1.098319650216765e-17)}
+LOG10_E = {
+    "float": (0.4342944920063019, -1.0103049952192578e-08),
+    "double": (0.4342944819032518, 1.098319650216765e-17),
+}
 LOG10_2 = {"float": (0.301025390625, 4.605039066518657e-06), "double": (0.3010299956640665, -8.532344317057107e-14)}
 SQRT_HALF_BITS = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}
 SMALLEST_NORMAL = {"float": 2.0**-126, "double": 2.0**-1022}
@@ -115,7 +119,8 @@ def log10(b: Builder, x: Value) -> Value:
 
 
 def log1p_parts(b: Builder, total: Value, error: Value, doublings: Value | int = 0) -> Value:
-    """log(2^doublings (total + error)), `total` being the rounded sum of 1 and something: the error of that sum joins f, where it counts.
+    """log(2^doublings (total + error)), `total` being the rounded sum of 1 and something: the error of that sum joins
+    f, where it counts.
 
     Where `total` is so large that 2^-e leaves the normal range the error is long below its last place, and is dropped.
     """

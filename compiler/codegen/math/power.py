@@ -1,6 +1,7 @@
 """pow with C's special cases.
 
-|x|^y = exp(y log|x|): the logarithm needs as many bits more as the result has in its exponent. f32 computes it in f64; f64 carries it in two parts.
+|x|^y = exp(y log|x|): the logarithm needs as many bits more as the result has in its exponent. f32 computes it in
+f64; f64 carries it in two parts.
 """
 
 from __future__ import annotations

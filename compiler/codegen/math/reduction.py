@@ -1,9 +1,11 @@
-"""Argument reduction of the trigonometric functions: |x| = quadrant * pi/2 + r + low, |r| <= pi/4 and a bit, for every finite x.
+"""Argument reduction of the trigonometric functions: |x| = quadrant * pi/2 + r + low, |r| <= pi/4 and a bit, for
+every finite x.
 
-Below 2^15 (f32) or 2^20 (f64) by Cody and Waite: the multiple of pi/2 is subtracted in three parts, each step exact or rounded relative to its own
-result. Above by Payne and Hanek: of the bits of 2/pi, those that decide x * 2/pi mod 4 start at a place given by x's exponent; a window of them
-times x's mantissa, in integers, is the quadrant and the fraction in fixed point. The window is taken from a table of constants by selects (one
-per bit of the place), not loads, so that the code has no memory access to vectorise. Both are computed and one selected.
+Below 2^15 (f32) or 2^20 (f64) by Cody and Waite: the multiple of pi/2 is subtracted in three parts, each step exact
+or rounded relative to its own result. Above by Payne and Hanek: of the bits of 2/pi, those that decide x * 2/pi mod 4
+start at a place given by x's exponent; a window of them times x's mantissa, in integers, is the quadrant and the
+fraction in fixed point. The window is taken from a table of constants by selects (one per bit of the place), not
+loads, so that the code has no memory access to vectorise. Both are computed and one selected.
 """
 
 from __future__ import annotations
@@ -13,20 +15,24 @@ from collections.abc import Sequence
 from .emitter import EXPONENT_BIAS, INTEGER_OF, MANTISSA_BITS, WIDTHS, Builder, Value
 
 TWO_OVER_PI = 0.6366197723675814
-# pi/2 in three parts: to 24 bits each; to 33 bits, 33 bits and the rest, so that multiples below 2^20 of the first two are exact.
+# pi/2 in three parts: to 24 bits each; to 33 bits, 33 bits and the rest, so that multiples below 2^20 of the first
+# two are exact.
 HALF_PI_F32 = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
 HALF_PI_F64 = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 HALF_PI_DOUBLE = (1.5707963267948966, 6.123233995736766e-17)
 # The exponent from which Payne and Hanek's way is taken.
 HUGE_EXPONENT = {"float": 15, "double": 20}
-# Three words of the argument's width hold two bits of quadrant, the fraction to full precision at the worst cancellation, and the mantissa's bits.
+# Three words of the argument's width hold two bits of quadrant, the fraction to full precision at the worst
+# cancellation, and the mantissa's bits.
 WINDOW_WORDS = 3
 INDEX_BITS = {"float": 2, "double": 4}
 LOW_WORD = 0xFFFFFFFF
 
 
 def two_over_pi_words(leading_zeros: int, count: int, width: int) -> list[int]:
-    """`leading_zeros` zero bits and then the binary digits of 2/pi, as words of `width` bits. pi by Machin's formula, in integers."""
+    """`leading_zeros` zero bits and then the binary digits of 2/pi, as words of `width` bits. pi by Machin's formula,
+    in integers.
+    """
     bits = width * count + 64
 
     def arctan_inverse(n: int) -> int:
@@ -92,7 +98,9 @@ def huge_f32(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def huge_f64(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Quadrant (i64), r and its correction of a positive f64 from 2^20 on: schoolbook multiplication of two words by six."""
+    """Quadrant (i64), r and its correction of a positive f64 from 2^20 on: schoolbook multiplication of two words by
+    six.
+    """
     bits = x.bits()
     window = bits_of_two_over_pi(b, (bits >> 52) - EXPONENT_BIAS["double"], "double")
     words = [half for word in reversed(window) for half in (word & LOW_WORD, word >> 32)]
@@ -144,7 +152,7 @@ def moderate_f64(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     n, quadrant = b.nearest(x * TWO_OVER_PI)
     first, second, third = HALF_PI_F64
     r, low = b.two_sum(x - n * first, n * -second)
-    return quadrant, r, b.fma(n, -third, low)
+    return quadrant, *b.fast_two_sum(r, b.fma(n, -third, low))
 
 
 def reduce(b: Builder, x: Value) -> tuple[Value, Value, Value]:

@@ -1,9 +1,10 @@
 """fmod (C's, with the sign of x) and mod (Python's, with the sign of y), exact like the definitions.
 
-With |x| = a 2^k, |y| = m and a, m in [1, 2): the remainder of a 2^k by m is found some bits of k at a time: r 2^s - round(r 2^s / m) m is exact when the
-quotient's bits and m's fit together, and small again. f32 computes in f64, where a step takes nearly all bits: the steps for the largest k, six, are
-written out and the surplus ones undone by selects. f64 would need 44, each waiting for the last, of which usual arguments need one: it has a loop
-(and so has f32 without fma), and loops over it are not vectorised. Written out it was measured to be 6 to 18 times slower.
+With |x| = a 2^k, |y| = m and a, m in [1, 2): the remainder of a 2^k by m is found some bits of k at a time: r 2^s -
+round(r 2^s / m) m is exact when the quotient's bits and m's fit together, and small again. f32 computes in f64, where
+a step takes nearly all bits: the steps for the largest k, six, are written out and the surplus ones undone by
+selects. f64 would need 44, each waiting for the last, of which usual arguments need one: it has a loop (and so has
+f32 without fma), and loops over it are not vectorised. Written out it was measured to be 6 to 18 times slower.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class Steps:
 
 
 def steps_for(type_: str, fma: bool) -> Steps:
-    """A fused step may take nearly all of f64's bits, since only the rest is rounded; otherwise quotient times (half of) m must fit."""
+    """A fused step may take nearly all of f64's bits, since only the rest is rounded; otherwise quotient times (half
+    of) m must fit.
+    """
     bits = 48 if fma else 26
     largest = 2 * EXPONENT_BIAS[type_] + MANTISSA_BITS[type_]
     return Steps(bits, largest // bits)

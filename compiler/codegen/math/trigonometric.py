@@ -1,4 +1,6 @@
-"""sin, cos, tan: reduction to |r| <= pi/4 (see reduction.py), then minimax polynomials in r^2 and a choice by quadrant."""
+"""sin, cos, tan: reduction to |r| <= pi/4 (see reduction.py), then minimax polynomials in r^2 and a choice by
+quadrant.
+"""
 
 from __future__ import annotations
 
