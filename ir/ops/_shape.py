@@ -1,0 +1,92 @@
+"""What the operators on shapes and indices share: sizes in attributes, refusals with the fact that would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..dims import Dim
+from ..facts import Compare, Fact, Facts
+from ..loops import Apply, Expr
+from ..op import ElementContext, InferContext
+from ..scalar import add, apply, both, cast, index, select
+from ..types import DType, TensorType
+
+Size = Dim | int
+"""A size as an attribute: a number, or an expression over symbols."""
+
+ONE = Dim.of(1)
+LANES = 64
+"""Columns that a kernel walks together where memory runs across its sequences; they fit the registers and L1."""
+
+
+def dims_of(sizes: Sequence[Size]) -> tuple[Dim, ...]:
+    """A shape attribute as dims."""
+    return tuple(map(Dim.of, sizes))
+
+
+def whole(size: Size) -> int:
+    """A size when every symbol has its value: what `reference` sees."""
+    return Dim.of(size).value
+
+
+def listed(shape: Sequence[Size]) -> str:
+    """A shape in a message."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def ones(values: int | Sequence[int]) -> tuple[int, ...]:
+    """An attribute that may be one number or several."""
+    return (values,) if isinstance(values, int) else tuple(values)
+
+
+def require_fact(ctx: InferContext, fact: Fact, message: str, instead: str = "") -> None:
+    """Refuses what does not follow from the facts in scope, and says which fact would prove it."""
+    if ctx.facts.prove(fact):
+        return
+    say = f"say `where {ctx.facts.suggest(fact)}` (checked at every call)" if fact.symbols else ""
+    raise ctx.fail(message, help=", or ".join(h for h in (say, instead) if h), symbols=fact.symbols)
+
+
+def require_size(ctx: InferContext, size: Dim, what: str) -> None:
+    """Refuses a size that may be negative."""
+    require_fact(ctx, Compare("<=", 0, size), f"{what} may be negative: {size}")
+
+
+def clamped(facts: Facts, value: Dim, low: Dim, high: Dim) -> Dim:
+    """`value` limited to low..high, without the limits that the facts show to be idle."""
+    if not facts.prove_le(low, value):
+        value = Dim.max(value, low)
+    return value if facts.prove_le(value, high) else Dim.min(value, high)
+
+
+def size_text(size: Dim) -> str:
+    """A size in a message of a running kernel: `{n}` is filled in by the runtime."""
+    if size.is_const or size.name is not None:
+        return str(size) if size.is_const else f"{{{size.name}}}"
+    return f"{size} ({', '.join(f'{s} = {{{s}}}' for s in sorted(size.symbols))})"
+
+
+def checked_index(ctx: ElementContext, i: Expr, size: Dim, axis: int, op: str) -> Expr:
+    """An index that data gives as an i64 within 0..size-1; negative ones count from the end.
+
+    One that is out of range fails the call, and is limited, so that the kernel still reads inside the operand; where
+    `size` is 0 nothing is inside, and the caller guards the access (`guarded`).
+    """
+    wide = ctx.let(cast(i, DType.i64))
+    if i.dtype.is_signed:
+        wide = ctx.let(select(apply("lt", wide, index(0)), add(wide, index(size)), wide))
+    ok = both(apply("ge", wide, index(0)), apply("lt", wide, index(size)))
+    ctx.require(ok, f"an index of `{op}` is out of range for axis {axis}, which has size {size_text(size)}")
+    # Not a polynomial: extrema of names that are known at run time only have no simpler form to be found.
+    low = Apply("maximum", (wide, index(0)), DType.i64)
+    return ctx.let(Apply("minimum", (low, index(size - 1)), DType.i64))
+
+
+def guarded(facts: Facts, size: Dim, value: Expr, otherwise: Expr) -> Expr:
+    """`value`, which reads along an axis of `size` elements, unless there are none."""
+    return value if facts.prove_le(1, size) else select(apply("gt", index(size), index(0)), value, otherwise)
+
+
+def collapsed(t: TensorType, axis: int) -> tuple[Dim, Dim, Dim]:
+    """A row-major array seen as [outer, size, inner] around one axis."""
+    return Dim.product(t.dims[:axis]), t.dims[axis], Dim.product(t.dims[axis + 1 :])
