@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias
 
 from ...ir.graph import Apply, Literal, Operand, Var
@@ -192,14 +192,14 @@ def _permute(s: Apply, c: Context) -> Operand | Apply | None:
     if inner is None:
         return None
     first = [a % rank for a in _axes(inner.op)]
-    name = next(iter(s.op.__dataclass_fields__))
+    name = fields(s.op)[0].name
     return replace(s, op=replace(s.op, **{name: tuple(first[a] for a in order)}), operands=inner.operands)
 
 
 def _axes(op: Op) -> tuple[int, ...]:
     """The only attribute of a permutation."""
-    (name,) = op.__dataclass_fields__
-    value = getattr(op, name)
+    (attribute,) = fields(op)
+    value = getattr(op, attribute.name)
     assert isinstance(value, tuple)
     return value
 
