@@ -16,6 +16,7 @@ import numpy as np
 from .dtypes import numpy_dtype
 from .errors import ArgumentError, CallError, DeviceError, DTypeError, LayoutError, ShapeError
 
+_FOREIGN_KIND = "V"  # numpy's kind of types that it does not know: bf16
 Array = np.ndarray[Any, Any]
 Export = Callable[[Array], Any]
 
@@ -31,14 +32,9 @@ class Parameter:
     inout: bool
 
 
-def accept(param: Parameter, value: Any) -> tuple[Array, Export | None]:
-    """The argument as a numpy array of the parameter's type, and how results become the caller's kind of array.
-
-    The array shares the argument's memory wherever the parameter is written; CallError when that is not possible. Its
-    rank and sizes are not looked at.
-    """
-    array, export = _as_array(param, value)
-    return fit(param, array), export
+def accept(param: Parameter, value: Any) -> Array:
+    """The argument as a numpy array that native code can read. Its rank and sizes are not looked at."""
+    return fit(param, as_array(param, value)[0])
 
 
 def fit(param: Parameter, array: Array) -> Array:
@@ -64,7 +60,16 @@ def _wrong_dtype(param: Parameter, dtype: np.dtype[Any]) -> str:
     return f"{said}; nothing is converted silently: pass x.astype({param.dtype.name!r})"
 
 
-def _as_array(param: Parameter, value: Any) -> tuple[Array, Export | None]:
+def as_array(param: Parameter, value: Any) -> tuple[Array, Export | None]:
+    """The argument as a numpy array, of whatever type and layout, and how results become the caller's kind of array.
+
+    It shares the argument's memory wherever the parameter is written; CallError when that is not possible.
+    """
+    if type(value) is np.ndarray:
+        return value, None
+    torch: Any = sys.modules.get("torch")  # whoever passes a tensor has imported it
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _from_torch(param, value, torch), _to_torch
     if isinstance(value, np.ndarray):
         if isinstance(value, np.ma.MaskedArray):
             raise ArgumentError(f"{param.what} is a masked array, and the mask would be lost: pass x.filled(...)")
@@ -73,9 +78,6 @@ def _as_array(param: Parameter, value: Any) -> tuple[Array, Export | None]:
         return np.asarray(value), None
     if isinstance(value, (bool, int, float)):
         return _from_scalar(param, value), None
-    torch: Any = sys.modules.get("torch")  # whoever passes a tensor has imported it
-    if torch is not None and isinstance(value, torch.Tensor):
-        return _from_torch(param, value, torch), lambda result: _to_torch(result, torch)
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(param, value)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
@@ -125,8 +127,9 @@ def _from_torch(param: Parameter, tensor: Any, torch: Any) -> Array:
         raise ArgumentError(f"{param.what}: this tensor cannot be read as an array: {error}") from error
 
 
-def _to_torch(array: Array, torch: Any) -> Any:
-    if array.dtype.name == "bfloat16":
+def _to_torch(array: Array) -> Any:
+    torch: Any = sys.modules["torch"]
+    if array.dtype.kind == _FOREIGN_KIND:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
@@ -175,10 +178,14 @@ def _exporter(value: Any) -> Export | None:
 
 def output_buffer(what: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     """A buffer that the caller gave for a result, as an array; CallError unless it is just as the result."""
+    if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
+        flags = value.flags
+        if flags.c_contiguous and flags.writeable and flags.aligned:
+            return value
     param = Parameter(what, f"the result, {dtype.name}{list(shape)}", dtype, len(shape), True)
     if isinstance(value, (bool, int, float, np.generic)):
         raise ArgumentError(f"{what} is a number; an array that can be written to is needed")
-    array, _ = accept(param, value)
+    array = accept(param, value)
     if array.shape != shape:
         raise ShapeError(f"{what} has the shape {array.shape}, but the result has {shape}")
     return array

@@ -27,11 +27,11 @@ class Frame:
         self.set(Slot.POOL, self.address + Slot.HANDLE * WORD)
 
     def get(self, slot: int) -> int:
-        value: int = struct.unpack_from("=q", self.buffer, slot * WORD)[0]
+        value: int = struct.unpack_from("@q", self.buffer, slot * WORD)[0]
         return value
 
     def set(self, slot: int, value: int) -> None:
-        struct.pack_into("=q", self.buffer, slot * WORD, value)
+        struct.pack_into("@q", self.buffer, slot * WORD, value)
 
     def grow(self, needed: int) -> None:
         """Replaces the memory by at least `needed` bytes; SizeError when the system has not as many."""

@@ -27,6 +27,8 @@ from .layout import WORD, Failure, Slot
 from .messages import Explainer
 from .numpy_abi import Lookalike, arrays_are_readable
 
+# Failures that another array of the same values may not have.
+_FITTING = (Failure.DTYPE, Failure.LAYOUT, Failure.READ_ONLY)
 Native = Callable[[int], int]
 Allocate = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 # `prepare` reads Python objects and is short: it keeps the interpreter lock. `run` gives it up.
@@ -111,8 +113,8 @@ class Function:
         frame = signature.frame
         self._arguments = frame.arguments * WORD
         self._results_at = frame.outputs * WORD
-        self._store = struct.Struct(f"={self._count}Q").pack_into
-        self._store_outputs = struct.Struct(f"={len(self._outputs)}Q").pack_into
+        self._store = struct.Struct(f"@{self._count}n").pack_into
+        self._store_outputs = struct.Struct(f"@{len(self._outputs)}n").pack_into
         self._readable = arrays_are_readable()
         self._prepare: Native = _PREPARE(entry.prepare)
         self._fast_prepare: Native = self._prepare if self._readable else _refuse
@@ -125,8 +127,10 @@ class Function:
         return self.signature.name
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
-        if named or out is not None or len(args) != self._count:
-            return self._long_way(self._take(), self._bind(args, named), out)
+        if named or len(args) != self._count:
+            args = self._bind(args, named)
+        if out is not None:
+            return self._long_way(self._take(), args, out)
         try:
             frame = self._free.pop()
         except IndexError:
@@ -198,7 +202,7 @@ class Function:
             export: Export | None = None
             inputs: list[Array] = []
             for param, value in zip(self._params, args, strict=True):
-                array, exporter = arrays.accept(param, value)
+                array, exporter = arrays.as_array(param, value)
                 inputs.append(array)
                 export = export or exporter
             self._prepare_with(frame, inputs)
@@ -214,7 +218,7 @@ class Function:
         """Puts the addresses of arrays into the frame, and returns what must live until they have been read."""
         structs = [] if self._readable else [Lookalike.of(a) for a in items]
         addresses = map(id, items) if self._readable else (s.address for s in structs)
-        struct.pack_into(f"={len(items)}Q", frame.buffer, slot * WORD, *addresses)
+        struct.pack_into(f"@{len(items)}n", frame.buffer, slot * WORD, *addresses)
         return structs
 
     def _prepare_with(self, frame: Frame, inputs: list[Array]) -> None:
@@ -229,6 +233,8 @@ class Function:
                 frame.grow(frame.get(Slot.GOT))
             elif failure == Failure.OVERLAP:
                 self._part(frame, inputs)
+            elif failure in _FITTING:
+                self._fit(frame.get(Slot.INDEX), inputs)
             else:
                 raise self._explain.refusal(frame)
 
@@ -238,6 +244,13 @@ class Function:
         del pins
         if record:
             raise self._explain.failed_check(frame, record)
+
+    def _fit(self, index: int, inputs: list[Array]) -> None:
+        """Converts an argument that native code cannot read as it is, where that is allowed."""
+        param, array = self._params[index], inputs[index]
+        inputs[index] = arrays.fit(param, array)
+        if inputs[index] is array:
+            raise LayoutError(f"{param.what} cannot be read: {array.dtype}, {array.flags}")
 
     def _part(self, frame: Frame, inputs: list[Array]) -> None:
         """Copies an argument that shares memory with one that is written; LayoutError when both are written."""
@@ -280,7 +293,7 @@ def _count(number: int, noun: str) -> str:
 def _outputs(signature: Signature) -> tuple[_Output, ...]:
     outputs, position = [], signature.frame.shapes
     for tensor in signature.outputs:
-        read = struct.Struct(f"={len(tensor.dims)}q").unpack_from
+        read = struct.Struct(f"@{len(tensor.dims)}n").unpack_from
         what = f"the buffer for result `{tensor.name}` of @{signature.name}"
         outputs.append(_Output(tensor.name, what, numpy_dtype(tensor.dtype), read, position * WORD))
         position += len(tensor.dims)
@@ -294,7 +307,7 @@ def _template(signature: Signature, params: tuple[Parameter, ...], fixed: Mappin
         words[signature.frame.descriptors + index] = id(param.dtype)
     for slot, value in fixed.items():
         words[slot] = value
-    return struct.pack(f"={len(words)}q", *words)
+    return struct.pack(f"@{len(words)}q", *words)
 
 
 def _picker(signature: Signature) -> Callable[[list[Any]], Any]:

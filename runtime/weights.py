@@ -57,7 +57,7 @@ def as_weight(tensor: Tensor, value: Any) -> Array:
     torch_parameter = getattr(value, "requires_grad", False) is True
     try:
         # Parameters of a module require gradients; their values are what is wanted here.
-        return arrays.accept(param, value.detach() if torch_parameter else value)[0]
+        return arrays.accept(param, value.detach() if torch_parameter else value)
     except CallError as error:
         raise LoadError(str(error)) from error
 

@@ -175,7 +175,7 @@ def test_a_tensor_is_read_in_place(torch: Any) -> None:
 
     x = torch.zeros(5)
     parameter = arrays.Parameter("x", "f32[5]", np.dtype(np.float32), 1, True)
-    array, _ = arrays.accept(parameter, x)
+    array = arrays.accept(parameter, x)
     array[2] = 7
     assert x[2] == 7
 
