@@ -121,7 +121,8 @@ class Stack(CompositeOp):
     def decompose(self, b: Builder, *operands: Operand) -> Operand:
         axis = self.axis % (b.type(operands[0]).rank + 1)
         parts: list[Operand] = [b.unsqueeze(o, axis=axis) for o in operands]
-        return b.concat(*parts, axis=axis)
+        joined: Operand = b.concat(*parts, axis=axis)
+        return joined
 
     def reference(self, *operands: Array | None) -> Array:
         return np.stack([operand(operands, i) for i in range(len(operands))], axis=self.axis)
