@@ -49,30 +49,37 @@ def print_module(module: Module, types: bool = True) -> str:
         from .strip import strip_types
 
         module = strip_types(module)
-    heads = [_weight(w) for w in module.weights] + [_const(c) for c in module.consts]
+    heads = [print_weight(w) for w in module.weights] + [print_const(c) for c in module.consts]
     parts = (["\n".join(heads)] if heads else []) + [print_function(f) for f in module.functions]
     return "\n\n".join(parts) + "\n" if parts else ""
 
 
 def print_function(function: Function) -> str:
     """The text of one function."""
+    return "\n".join([*print_head(function), *_block(function.body, "return", INDENT), "}"])
+
+
+def print_head(function: Function) -> list[str]:
+    """The lines of a function up to its opening brace."""
     params = ", ".join(f"{'inout ' if p.inout else ''}{p.name}: {p.type}" for p in function.params)
     results = f" -> {', '.join(map(str, function.results))}" if function.results else ""
     head = f"func @{function.name}({params}){results}"
     clauses = [f"where {print_facts(function.facts)}"] if function.facts else []
     clauses += [f"likely {x.symbol} = {', '.join(map(str, x.values))}" for x in function.likely]
-    lines = _block(function.body, "return", INDENT)
-    if clauses:
-        return "\n".join([head, *(INDENT + c for c in clauses), "{", *lines, "}"])
-    return "\n".join([head + " {", *lines, "}"])
+    return [head, *(INDENT + c for c in clauses), "{"] if clauses else [head + " {"]
 
 
-def _weight(weight: Weight) -> str:
+def print_results(body: Block) -> list[str]:
+    """The `return` line; none when nothing is returned."""
+    return [f"{INDENT}return {_operands(body.results)}"] if body.results else []
+
+
+def print_weight(weight: Weight) -> str:
     where = f" where {print_facts(weight.facts)}" if weight.facts else ""
     return f"weight @{weight.name}: {weight.type}{where}"
 
 
-def _const(const: Const) -> str:
+def print_const(const: Const) -> str:
     return f"const @{const.name}: {const.type} = {print_value(const.value)}"
 
 
