@@ -57,6 +57,7 @@ class Take(ElementOp):
     name: ClassVar[str] = "take"
     family: ClassVar[str] = "index"
     signature: ClassVar[tuple[str, ...]] = ("x", "indices")
+    several: ClassVar[bool] = True  # may the indices have any rank?
 
     axis: int = 0
 

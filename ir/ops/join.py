@@ -210,7 +210,7 @@ class Split(CompositeOp):
         n, m = Dim.of("n"), Dim.of("m")
         for dtype in (DType.f32, DType.bf16, DType.bool):
             yield Sample(cls(sections=3, axis=1), (tensor(dtype, "n", 6),), SIZES)
-        yield Sample(cls((n, 2, m)), (tensor("f32", n + m + 2, 3),), SIZES)
+        yield Sample(cls((n, 2, m)), (tensor("f32", n + m + 2, "m"),), SIZES)
         yield Sample(cls((n, n), axis=-1), (tensor("f32", "m", 2 * n),), SIZES)
         yield Sample(cls(sections=2, axis=-1), (tensor("f32", "m", 2 * n),), SIZES)
         yield Sample(cls(sections=1), (tensor("f32", "n"),), SIZES)

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..dims import Dim
-from ..facts import Compare, Facts, InRange
+from ..facts import Compare, InRange
 from ..loops import Expr
 from ..op import Array, ElementContext, ElementOp, InferContext, Input, Refused, Sample
 from ..scalar import add, apply, both, const, index, select, sub
