@@ -23,6 +23,7 @@ from ...ir.loops import (
     While,
 )
 from ...ir.types import DType
+from ...passes.loops.rewrite import is_innermost, trip_limit
 from ...passes.loops.scratch import in_scratch
 from .kernel_abi import SCRATCH, SCRATCH_STRIDE, load_slot, record_error
 from .kernel_builder import FunctionBuilder, memory_type, register_type
@@ -30,6 +31,9 @@ from .kernel_convert import convert
 from .kernel_expr import ExprEmitter
 from .kernel_index import Int
 from .kernel_scope import BufferRef, LocalVar, LoopFrame, Scope
+
+SHORT_LOOP = 64
+"""A loop of at most this many iterations takes one vector at a time."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +211,7 @@ class StmtEmitter:
         f.lines[phi] = f"  {var} = phi i64 [ {start.text}, %{before} ], [ {following}, %{f.block} ]"
         f.line(f"{following} = add nsw{' nuw' if start.natural else ''} i64 {var}, 1")
         again = f.let(f"icmp slt i64 {following}, {stop.text}")
-        f.branch(again, inside, latch_end, self._loop_metadata(stmt.kind, group))
+        f.branch(again, inside, latch_end, self._loop_metadata(stmt, group))
         f.start(latch_end)
 
     def loop_body(self, frame: LoopFrame, body: tuple[Stmt, ...], ints: dict[str, Int]) -> None:
@@ -220,9 +224,14 @@ class StmtEmitter:
             self.stmt(stmt)
         self.scope = outer
 
-    def _loop_metadata(self, kind: str, group: str | None) -> str:
+    def _loop_metadata(self, loop: For, group: str | None) -> str:
         module = self.f.module
         items = ["{self}", module.meta('!{!"llvm.loop.mustprogress"}')]
         if group is not None:
             items.append(module.meta('!{!"llvm.loop.parallel_accesses", ' + group + "}"))
+            if is_innermost(loop):
+                # Two vectors at a time; more (LLVM takes up to four) gain little and leave longer scalar tails.
+                limit = trip_limit(loop)
+                count = 1 if limit is not None and limit <= SHORT_LOOP else 2
+                items.append(module.meta('!{!"llvm.loop.interleave.count", i32 ' + f"{count}}}"))
         return ", !llvm.loop " + module.meta("!{" + ", ".join(items) + "}", distinct=True)

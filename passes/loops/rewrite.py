@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from ...ir.dims import Dim
+from ...ir.dims import Dim, Extremum, of_atom
 from ...ir.loops import (
     Alloc,
     Assign,
@@ -47,6 +47,18 @@ def extent(loop: For) -> Dim | None:
     """Number of iterations (where stop is not below start)."""
     start, stop = dim_of(loop.start), dim_of(loop.stop)
     return None if start is None or stop is None else stop - start
+
+
+def trip_limit(loop: For) -> int | None:
+    """The most iterations the loop can have, where its bounds show it: a constant, or min(constant, ...)."""
+    size = extent(loop)
+    if size is None or size.is_const:
+        return None if size is None else size.value
+    limits = []
+    for atom in size.atoms:
+        if isinstance(atom, Extremum) and atom.kind == "min" and size.coefficient((atom,)) == 1:
+            limits += [size - of_atom(atom) + argument for argument in atom.arguments]
+    return min((d.value for d in limits if d.is_const), default=None)
 
 
 def substitute(stmts: Iterable[Stmt], values: Mapping[str, Dim]) -> tuple[Stmt, ...]:
