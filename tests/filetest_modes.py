@@ -33,4 +33,47 @@ def verify(source: str, name: str, argument: str) -> str:
     return text
 
 
-MODES: dict[str, Callable[[str, str, str], str]] = {"parse": parse, "verify": verify}
+def passes(source: str, name: str, argument: str) -> str:
+    from pliant.ir.parser import parse_module
+    from pliant.ir.printer import print_module
+    from pliant.ir.verify import verify_module
+    from pliant.passes.graph import GRAPH_PASSES, Infer
+    from pliant.passes.pass_base import parse_passes, run_passes
+
+    steps = [Infer(), *parse_passes(argument, GRAPH_PASSES)]
+    module = run_passes(steps, parse_module(source, name), [lambda _name, made: verify_module(made)])
+    text = print_module(module)
+    assert parse_module(text, name) == module, f"what was printed does not parse to an equal module:\n{text}"
+    return print_module(module, types=False)
+
+
+def plan(source: str, name: str, argument: str) -> str:
+    from pliant.compiler.codegen.llvm import resolve
+    from pliant.compiler.driver import Compilation
+    from pliant.compiler.target import Target
+    from pliant.ir.parser import parse_module
+    from pliant.passes.planner.report import text
+
+    target = resolve(Target.parse(argument or "cpu:x86-64-v3"))  # named, so that the plan is the same on every machine
+    plans = Compilation(parse_module(source, name), target).lowered.plans
+    return "\n\n".join(f"@{function}\n{text(found)}" for function, found in plans.items())
+
+
+def run(source: str, name: str, argument: str) -> str:
+    from tests.filetest_run import run_at
+
+    return run_at(source, name, [dict(_size(item) for item in case.split(",")) for case in argument.split()] or [{}])
+
+
+def _size(item: str) -> tuple[str, int]:
+    symbol, _, value = item.partition("=")
+    return symbol, int(value)
+
+
+MODES: dict[str, Callable[[str, str, str], str]] = {
+    "parse": parse,
+    "verify": verify,
+    "pass": passes,
+    "plan": plan,
+    "run": run,
+}

@@ -8,10 +8,9 @@
 The file stays a valid program. Modes, by the folder that their files usually stand in:
 
     parse                          print the module; printing and parsing again must give an equal module
-    verify                         infer all types, verify, print with types
-    pass NAME,NAME{option=value}   infer, run these passes, print
-    loops NAME,..                  the same, down to loops
-    plan                           the memory plan of every function
+    verify                         infer all types, print with types
+    pass NAME,NAME{option=value}   infer, run these passes and verify after each, print without the types
+    plan TARGET                    the memory plan of every function, on cpu:x86-64-v3 if no target is named
     run n=0 n=3,m=2 ..             compile, and run at each binding on random input, against the interpreter
 
 A mistake that must be refused is marked on its line: `z = add(x, y)  # error: part of the message`. The diagnostics
@@ -33,7 +32,7 @@ from pliant.ir.diagnostics import CompileError, Diagnostic
 from tests.filetest_modes import MODES
 
 TESTS = Path(__file__).resolve().parent
-FOLDERS = ("parse", "verify", "passes", "loops", "plan", "run")
+FOLDERS = ("parse", "verify", "passes", "plan", "run")
 DIVIDER = "# ----"
 
 _MARK = re.compile(r"#\s*error(?:-at\s+(?P<line>\d+|none))?:\s*(?P<text>.*?)\s*(?=#\s*error(?:-at\b|:)|$)")
