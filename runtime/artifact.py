@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from .dtypes import is_dtype, numpy_dtype
 from .errors import LoadError
 from .layout import FRAME_ABI
 from .weights import Weights, as_weight, given_weights
+
+PLAN = "plan.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +129,13 @@ class Artifact:
         require_machine(self.contract.machine, self.source)
 
     def inspect(self) -> dict[str, Any]:
-        """What there is to know about it, as plain data: the contract, and the size of every member."""
+        """What there is to know about it, as plain data: the contract, `plan` from `plan.json`, sizes of all members."""
         sizes = {name: memoryview(data).nbytes for name, data in self.members.items()}
-        return {**encode(self.contract), "members": sizes}
+        try:
+            plan = json.loads(bytes(self.members[PLAN])) if PLAN in self.members else None
+        except ValueError as error:
+            raise LoadError(f"{self.source} is damaged: `{PLAN}` is no JSON: {error}") from error
+        return {**encode(self.contract), "plan": plan, "members": sizes}
 
 
 def raw_bytes(array: Array) -> memoryview:

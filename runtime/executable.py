@@ -32,7 +32,7 @@ class _State:
     symbols: Mapping[str, int]
 
 
-class Executable(Mapping[str, Function]):
+class Executable:
     """The functions of an artifact by name. Calling it calls @main, or the only function there is.
 
     Any number of threads may use it at once. Without the weights that it needs it can be saved and inspected; calling
@@ -72,13 +72,22 @@ class Executable(Mapping[str, Function]):
     def _no_main(self) -> Exception:
         if self._lacking is not None:
             return self._lacking
-        names = ", ".join(f"@{name}" for name in self._functions) or "none"
-        return ArgumentError(f'there is no @main; call exe["name"](...) with one of: {names}')
+        return ArgumentError(f'there is no @main; call exe["name"](...) with one of: {self._names()}')
 
     def __getitem__(self, name: str) -> Function:
+        """The function of that name; ArgumentError if there is none."""
         if self._lacking is not None:
             raise self._lacking
-        return self._functions[name.removeprefix("@")]
+        function = self._functions.get(name.removeprefix("@"))
+        if function is None:
+            raise ArgumentError(f"there is no function @{name.removeprefix('@')}; there are: {self._names()}")
+        return function
+
+    def _names(self) -> str:
+        return ", ".join(f"@{name}" for name in self._functions) or "none"
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.removeprefix("@") in list(self)
 
     def __iter__(self) -> Iterator[str]:
         return (f.name for f in self.artifact.contract.functions)
@@ -95,7 +104,7 @@ class Executable(Mapping[str, Function]):
         self.artifact.save(path)
 
     def inspect(self) -> dict[str, Any]:
-        """The contract as plain data, and the sizes of the artifact's members."""
+        """The contract as plain data, the memory plan if the artifact has one, and the sizes of its members."""
         return self.artifact.inspect()
 
 
@@ -125,7 +134,7 @@ def _load(artifact: Artifact, weights: dict[str, Array]) -> dict[str, Function]:
 
 def _run_load(artifact: Artifact, signature: Signature, state: _State, weights: dict[str, Array]) -> _State:
     """Checks the weights, binds their symbols and makes the packed buffers."""
-    function = _function(artifact, signature, state, "weight")
+    function = _function(artifact, signature, state)
     try:
         packed, symbols = function.run_load([weights[t.name] for t in signature.params], _aligned)
     except CallError as error:
@@ -134,7 +143,7 @@ def _run_load(artifact: Artifact, signature: Signature, state: _State, weights: 
     return _State(state.image, arrays, symbols)
 
 
-def _function(artifact: Artifact, signature: Signature, state: _State, subject: str = "argument") -> Function:
+def _function(artifact: Artifact, signature: Signature, state: _State) -> Function:
     fixed: dict[int, int] = {}
     try:
         for space, name, slot in signature.frame.tables:
@@ -150,7 +159,7 @@ def _function(artifact: Artifact, signature: Signature, state: _State, subject: 
         shared = PROCESS.pool(artifact.members[pool])
         fixed[Slot.POOL_RUN], fixed[Slot.HANDLE] = shared.run, shared.control
     entry = Entry(state.image.address(signature.prepare), state.image.address(signature.run), state)
-    return Function(signature, artifact.contract.kernels, entry, fixed, subject)
+    return Function(signature, artifact.contract.kernels, entry, fixed, artifact.contract.load)
 
 
 def _aligned(shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:

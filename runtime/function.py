@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays
+from .arguments import Arguments
 from .arrays import Array, Export, Parameter
 from .codec import Tree
 from .contract import Function as Signature
@@ -78,6 +79,8 @@ class Function:
         "_first",
         "_frames",
         "_free",
+        "_given",
+        "_named",
         "_outputs",
         "_params",
         "_pick",
@@ -96,12 +99,15 @@ class Function:
         kernels: tuple[Kernel, ...],
         entry: Entry,
         fixed: Mapping[int, int],
-        subject: str = "argument",
+        load: Signature | None = None,
     ) -> None:
-        """`fixed` are the values of frame slots that do not change: addresses of weights, symbols bound at load."""
+        """`fixed` are the values of frame slots that do not change: addresses of weights, symbols bound at load.
+
+        `load` is the load program, which bound those symbols.
+        """
         self.signature = signature
         self._entry = entry
-        self._explain = Explainer(signature, kernels, subject)
+        self._explain = Explainer(signature, kernels, load)
         self._params = tuple(
             Parameter(self._explain.argument(t.name), str(t), numpy_dtype(t.dtype), len(t.dims), t.inout)
             for t in signature.params
@@ -110,6 +116,9 @@ class Function:
         self._first = self._outputs[0] if len(self._outputs) == 1 and isinstance(signature.tree, str) else None
         self._pick = _picker(signature)
         self._count = len(signature.params)
+        self._named = Arguments.of(signature.name, signature.params)
+        # Where there are tuples every call is bound by name: no call has -1 arguments.
+        self._given = -1 if self._named.has_tuples else self._count
         frame = signature.frame
         self._arguments = frame.arguments * WORD
         self._results_at = frame.outputs * WORD
@@ -126,9 +135,14 @@ class Function:
     def name(self) -> str:
         return self.signature.name
 
+    def __repr__(self) -> str:
+        """The declaration, `@main(x: f32[n, 4]) -> (f32[n, 4])`."""
+        params = ", ".join(f"{'inout ' if p.inout else ''}{p.name}: {p}" for p in self.signature.params)
+        return f"@{self.name}({params}) -> ({', '.join(map(str, self.signature.outputs))})"
+
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
-        if named or len(args) != self._count:
-            args = self._bind(args, named)
+        if named or len(args) != self._given:
+            args = self._named.bind(args, named)
         if out is not None:
             return self._long_way(self._take(), args, out)
         try:
@@ -178,24 +192,6 @@ class Function:
     def _kernel_failure(self, frame: Frame, record: int) -> Exception:
         self._free.append(frame)
         return self._explain.failed_check(frame, record)
-
-    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Arguments in the order of the parameters; ArgumentError when they are not one for each."""
-        names = [p.name for p in self.signature.params]
-        where = f"@{self.name} takes {_count(len(names), 'argument')} ({', '.join(names)})"
-        if len(args) > len(names):
-            raise ArgumentError(f"{where}, but {len(args)} were given")
-        values = dict(zip(names, args, strict=False))
-        for name, value in named.items():
-            if name not in names:
-                raise ArgumentError(f"{where}; there is no `{name}`")
-            if name in values:
-                raise ArgumentError(f"{where}; `{name}` was given twice")
-            values[name] = value
-        missing = [f"`{name}`" for name in names if name not in values]
-        if missing:
-            raise ArgumentError(f"{where}; missing: {', '.join(missing)}")
-        return tuple(values[name] for name in names)
 
     def _long_way(self, frame: Frame, args: tuple[Any, ...], out: Any) -> Any:
         try:
@@ -284,10 +280,6 @@ class Function:
         if not _match(tree, out, found):
             raise ArgumentError(f"@{self.name}: `out` must be {_describe(tree)}, as the results are")
         return [found[o.name] for o in self._outputs]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def _outputs(signature: Signature) -> tuple[_Output, ...]:

@@ -20,7 +20,7 @@ class Explainer:
 
     function: Function
     kernels: tuple[Kernel, ...]
-    subject: str = "argument"  # what parameters are called: `weight` at load
+    load: Function | None = None  # the load program, which bound what the function inherits
 
     def refusal(self, frame: Frame) -> CallError:
         """The error for the failure that `prepare` recorded, one that is about sizes."""
@@ -58,10 +58,10 @@ class Explainer:
     # -- parts
 
     def _where(self) -> str:
-        return "the weights" if self.subject == "weight" else f"@{self.function.name}"
+        return "the weights" if self.function is self.load else f"@{self.function.name}"
 
     def argument(self, name: str) -> str:
-        return f"weight @{name}" if self.subject == "weight" else f"argument `{name}` of @{self.function.name}"
+        return f"weight @{name}" if self.function is self.load else f"argument `{name}` of @{self.function.name}"
 
     def _rank(self, param: Tensor, got: int) -> ShapeError:
         return ShapeError(f"{self.argument(param.name)} has rank {got}, but {param} has rank {len(param.dims)}")
@@ -75,12 +75,13 @@ class Explainer:
 
     def _unequal(self, step: Step, frame: Frame, got: int, expected: int) -> str:
         wanted = _value(step.expected, expected)
+        shown = step.symbols if step.expected in step.symbols else ()
         if len(step.slots) == 1 and step.value == f"{step.slots[0][0]}.{step.slots[0][1]}":
             name, dim = step.slots[0]
             said = f"{self.argument(name)}: dimension {dim} is {got}, expected {wanted}"
         else:
             said = f"{self._where()}: {_value(step.value, got)}, expected {wanted}"
-        notes = [_declared(step), *self._origins(step.symbols, frame)]
+        notes = [_declared(step), *self._origins(step.symbols, frame, shown)]
         return f"{said} ({'; '.join(notes)})"
 
     def _fact(self, step: Step, frame: Frame, got: int, expected: int) -> str:
@@ -109,14 +110,18 @@ class Explainer:
     def _binding(self, symbol: str) -> Step | None:
         return next((s for s in self.function.steps if s.kind == "bind" and s.symbol == symbol), None)
 
-    def _origins(self, symbols: tuple[str, ...], frame: Frame) -> list[str]:
-        return [f"{_value(s, frame.get(self.function.frame.symbols[s]))}: {self._origin(s)}" for s in symbols]
+    def _origins(self, symbols: tuple[str, ...], frame: Frame, shown: tuple[str, ...] = ()) -> list[str]:
+        """Where symbols come from, and their values but for those that are shown already."""
+        slots = self.function.frame.symbols
+        return [self._origin(s, "" if s in shown else f" = {frame.get(slots[s])}") for s in symbols]
 
-    def _origin(self, symbol: str) -> str:
+    def _origin(self, symbol: str, value: str = "") -> str:
         step = self._binding(symbol)
+        if step is None and self.load is not None:
+            step = next((s for s in self.load.steps if s.kind == "bind" and s.symbol == symbol), None)
         if step is None:
-            return f"{symbol} was bound by the weights"
-        return f"{symbol} is bound by {_declared(step)}"
+            return f"{symbol}{value} is bound at load"
+        return f"{symbol}{value} is bound by {_declared(step)}"
 
     def _arithmetic(self, frame: Frame, failure: Failure, index: int) -> CallError:
         place = Place(frame.get(Slot.DIM))

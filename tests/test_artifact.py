@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from pliant.ir.loops import Program
-from pliant.runtime import Artifact, Executable, LoadError, PliantError, SaveError, load
+from pliant.runtime import ArgumentError, Artifact, Executable, LoadError, PliantError, SaveError, load
 from pliant.runtime.container import CONTRACT
 from pliant.runtime.cpu import architecture, missing_features, processor_flags
 from pliant.runtime.weights import read_safetensors
@@ -53,7 +53,9 @@ def test_a_saved_artifact_computes_the_same(plain: Path) -> None:
     assert list(exe) == ["main"]
     np.testing.assert_array_equal(exe["main"](rows(2)), rows(2) + 1)
     np.testing.assert_array_equal(exe["@main"](rows(2)), rows(2) + 1)
-    with pytest.raises(KeyError):
+    assert "main" in exe
+    assert "other" not in exe
+    with pytest.raises(ArgumentError, match="no function @other; there are: @main"):
         exe["other"]
 
 
@@ -93,6 +95,7 @@ def test_inspect(with_weights: Path) -> None:
     seen = load(with_weights).inspect()
     assert seen["members"]["weights/up"] == up().nbytes
     assert [f["name"] for f in seen["functions"]] == ["main"]
+    assert seen["plan"] == {}
     json.dumps(seen)
 
 

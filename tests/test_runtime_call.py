@@ -32,6 +32,7 @@ from .runtime_programs import (
     bind,
     doubled_twice,
     executable,
+    kernel,
     rows,
     scratch,
     single,
@@ -390,3 +391,34 @@ def test_arrays_described_by_structs() -> None:
     failing = executable(take(), TAKE)
     with pytest.raises(KernelError):
         failing(np.ones(2, np.float32), np.array([0, 7]))
+
+
+# -- tuples
+
+
+def pairs() -> Program:
+    """@main(p: (f32[n], (f32[n], f32[n])), x: f32[n]) -> their sum, as host code sees it."""
+    params = tuple(tensor(name, "f32", "n") for name in ("p.0", "p.1.0", "p.1.1", "x"))
+    which = kernel("sum", *((f"a{i}", "f32", "in") for i in range(4)), ("y", "f32", "out"))
+    launch = Launch("sum", (*(Ref("param", p.name) for p in params), Ref("output", "y")), (Dim.of("n"),))
+    steps = (bind("n", "p.0.0", "p: (f32[n], (f32[n], f32[n]))"),)
+    return single(params, (tensor("y", "f32", "n"),), steps, (launch,), (which,))
+
+
+def test_tuples_as_arguments() -> None:
+    exe = executable(pairs(), sum_ir(4))
+    a, b, c, d = (np.full(3, 10.0**i, np.float32) for i in range(4))
+    np.testing.assert_array_equal(exe((a, (b, c)), d), a + b + c + d)
+    np.testing.assert_array_equal(exe(x=a, p=[b, (c, d)]), a + b + c + d)
+    with pytest.raises(ArgumentError, match=r"@main takes 2 arguments \(p, x\); missing: `x`"):
+        exe((a, (b, c)))
+    with pytest.raises(ArgumentError, match=r"`p\.1` of @main is a tuple of 2, but got a ndarray"):
+        exe((a, b), d)
+    with pytest.raises(ArgumentError, match=r"`p` of @main is a tuple of 2, but got 3 items"):
+        exe((a, b, c), d)
+    with pytest.raises(ShapeError, match=r"argument `p\.1\.0` of @main: dimension 0 is 2, expected n = 3"):
+        exe((a, (b[:2], c)), d)
+
+
+def test_a_function_shows_its_declaration(adder: Executable) -> None:
+    assert repr(adder["main"]) == "@main(x: f32[n, 4]) -> (f32[n, 4])"
