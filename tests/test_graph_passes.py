@@ -228,6 +228,38 @@ def test_simplify_leaves_what_is_not_exact(statements: str) -> None:
     assert body_after(statements, Simplify(), DeadCode()) == statements
 
 
+@pytest.mark.parametrize(
+    ("statements", "left"),
+    [
+        ("a = reshape(x, shape=[m, 4, n])\nb = reshape(a, shape=[4*m*n])\n"
+         "c = exp(b)\nd = reshape(c, shape=[4*m, n])\nreturn d",
+         "b = reshape(x, shape=[4*m*n])\nc = exp(b)\nd = reshape(c, shape=[4*m, n])\nreturn d"),
+        ("a = reshape(x, shape=[m, 4, n])\nb = reshape(a, shape=[4*m, n])\nreturn b", "return x"),
+        ("a = unsqueeze(x, axis=0)\nb = squeeze(a, axis=0)\nreturn b", "return x"),
+        ("a = permute(x, axes=[1, 0])\nb = permute(a, axes=[1, 0])\nreturn b", "return x"),
+        ("a = transpose(x)\nb = transpose(a, axis=[0, 1])\nreturn b", "return x"),
+        ("a = expand(x, shape=[4*m, n])\nreturn a", "return x"),
+        ("a = slice(x, axis=0, start=0)\nreturn a", "return x"),
+        ("a = dim(x, axis=0)\nb = mul(a, 2)\nc = cast(b, dtype=f32)\nd = add(x, c)\nreturn d",
+         "b = mul(4*m, 2)\nc = cast(b, dtype=f32)\nd = add(x, c)\nreturn d"),
+    ],
+)  # fmt: skip
+def test_simplify_shapes(statements: str, left: str) -> None:
+    text = f"func @f(x: f32[4*m, n]) -> f32[4*m, n] {{\n{statements}\n}}"
+    assert after(text, Simplify(), DeadCode()) == left
+
+
+def test_simplify_composes_permutations() -> None:
+    text = """func @f(x: f32[a, b, c]) -> f32[c, b, a] {
+        y = permute(x, axes=[1, 2, 0]) z = permute(y, axes=[1, 0, 2]) return z
+    }"""
+    assert after(text, Simplify(), DeadCode()) == "z = permute(x, axes=[2, 1, 0])\nreturn z"
+    module = infer_module(parse_module(text))
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    (got,) = interpret(run_passes([Simplify()], module), "f", [x])
+    np.testing.assert_array_equal(got, x.transpose(2, 1, 0))
+
+
 def test_a_broadcast_is_not_simplified_away() -> None:
     text = "func @f(x: f32[1], y: f32[n]) -> f32[n] { c = lt(y, 0) a = where(c, x, x) return a }"
     assert "where" in after(text, Simplify(), DeadCode())

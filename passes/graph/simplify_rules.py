@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias
 
-from ...ir.graph import Apply, Literal, Operand, Var
+from ...ir.graph import Apply, DimValue, Literal, Operand, Var
 from ...ir.op import AliasOp, Op
 from ...ir.registry import registry
+from ...ir.subs import dim_operand
 from ...ir.types import DType, TensorType
 from .walk import Walk
 
@@ -204,6 +205,30 @@ def _axes(op: Op) -> tuple[int, ...]:
     return value
 
 
+def _transpose(s: Apply, c: Context) -> Operand | None:
+    """Exchanging the same two axes twice is nothing."""
+    inner = c.made_by(s.operands[0], s.op.name)
+    if inner is None:
+        return None
+    rank = c.tensor(s.operands[0]).rank
+    pairs = [{a % rank for a in _axes(op)} for op in (s.op, inner.op)]
+    return inner.operands[0] if pairs[0] == pairs[1] else None
+
+
+def _dim(s: Apply, c: Context) -> Operand:
+    """The size of a dimension is known to the types."""
+    t = c.tensor(s.operands[0])
+    (axis,) = (getattr(s.op, f.name) for f in fields(s.op))
+    return dim_operand(DimValue(t.dims[axis % t.rank], DType.i64, s.span))
+
+
+def _slice(s: Apply, c: Context) -> Operand | None:
+    """A slice of everything, in steps of one."""
+    step = getattr(s.op, "step", None)
+    forward = step == 1 or (isinstance(step, tuple) and all(k == 1 for k in step))
+    return s.operands[0] if forward and c.fits(s.operands[0], s) else None
+
+
 def _same_type(s: Apply, c: Context) -> Operand | None:
     """What only repeats elements is nothing where the shape stays."""
     return s.operands[0] if c.fits(s.operands[0], s) else None
@@ -249,4 +274,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "expand": (_same_type,),
     "broadcast_to": (_same_type,),
     "concat": (_single,),
+    "transpose": (_transpose,),
+    "slice": (_slice,),
+    "repeat": (_same_type,),
+    "tile": (_same_type,),
+    "dim": (_dim,),
 }
