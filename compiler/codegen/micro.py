@@ -50,6 +50,12 @@ def emit_micro(f: FunctionBuilder, expr: ExprEmitter, scope: Scope, stmt: Micro)
     f.start(end)
 
 
+def _as_written(module: ModuleBuilder) -> str:
+    """Metadata of a loop that is to be left alone: it is in vectors and unrolled already."""
+    unroll, vectorized = module.meta('!{!"llvm.loop.unroll.disable"}'), module.meta('!{!"llvm.loop.isvectorized"}')
+    return module.meta("!{{self}, " + f"{unroll}, {vectorized}}}", distinct=True)
+
+
 @dataclass(frozen=True)
 class Shape:
     """What a micro-kernel is compiled for; `unit`: the columns of A are adjacent."""
@@ -130,7 +136,7 @@ class _MicroEmitter:
         for name, first, last in zip(carried, initial, current, strict=True):
             heads.append(f"  {name} = phi {self.vector} [ {first}, %{before} ], [ {last}, %{body} ]")
         f.lines[phis:phis] = heads
-        f.branch(f.let(f"icmp slt i64 {following}, {stop}"), body, end)
+        f.branch(f.let(f"icmp slt i64 {following}, {stop}"), body, end, f", !llvm.loop {_as_written(f.module)}")
         f.start(end)
         return [
             f.let(f"phi {self.vector} [ {first}, %{before} ], [ {last}, %{body} ]")

@@ -33,7 +33,7 @@ from ...ir.loops import (
     While,
 )
 from ...ir.types import DType
-from .operand import strided
+from .operand import packed, strided
 from .packing import micro_rows, panel_width
 from .tile_nest import Blocking, Nest, contraction_loops
 
@@ -46,7 +46,7 @@ class Tile:
     """Rewrites every `Contract`.  `row_block`, `inner_block` and `col_block` are the blocks of rows, k and columns."""
 
     vector_bytes: int = 32
-    row_block: int = 192
+    row_block: int = 96
     inner_block: int = 384
     col_block: int = 256
 
@@ -79,9 +79,9 @@ class Tile:
         c = nest.contract
         width = panel_width(self.vector_bytes, c.dtype)
         rows = micro_rows(self.vector_bytes)
-        blocking = Blocking(
-            width, rows, -(-self.row_block // rows) * rows, self.inner_block, max(1, self.col_block // width)
-        )
+        # Panels packed here are packed again for each block of rows: fewer, larger blocks.
+        wanted = self.row_block if packed(c, width) is not None else 2 * self.row_block
+        blocking = Blocking(width, rows, -(-wanted // rows) * rows, self.inner_block, max(1, self.col_block // width))
         tiled = contraction_loops(nest, blocking)
         if not _dots(c):
             return tiled
