@@ -19,7 +19,7 @@ from .diagnostics import Span
 from .dims import Dim, DimLike
 from .facts_conflict import minimal_conflict
 from .facts_domain import Domain
-from .facts_examples import Example, find_examples
+from .facts_examples import Example, extend_examples, find_examples
 from .facts_interval import Interval
 from .facts_prove import Prover
 from .facts_simplify import Restorer
@@ -284,12 +284,19 @@ class Facts:
 
     def _find_examples(self) -> list[Example]:
         if self._examples is None:
-            known = self._base._find_examples() if self._base is not None else []
-            self._examples = find_examples(self._proves.domain, known, self._accepts)
+            domain = self._proves.domain
+            self._examples = self._extended_examples(domain) if self._base is not None else []
+            if len(self._examples) < 2:
+                self._examples = find_examples(domain, self.symbols, lambda values: _accept(self.facts, values))
         return self._examples
 
-    def _accepts(self, values: Mapping[str, int]) -> bool:
-        return all(values[name] >= 0 for name in self.symbols) and self.holds(values)
+    def _extended_examples(self, domain: Domain) -> list[Example]:
+        new = self._new_facts()
+        known = self._base._find_examples() if self._base is not None else []
+        names = sorted(
+            frozenset().union(*(fact.symbols for fact in new)) - (known[0].values.keys() if known else set())
+        )
+        return extend_examples(domain, known, names, lambda values: _accept(new, values))
 
     def _contradictory(self) -> bool:
         prover = self._proves
@@ -314,6 +321,13 @@ class Facts:
         if combinations == [()]:
             return False
         return all(self.add(*facts)._ask(lambda prover: prover.contradiction(), False) for facts in combinations)
+
+
+def _accept(facts: Iterable[Fact], values: Mapping[str, int]) -> bool:
+    try:
+        return all(fact.holds(values) and all(values[name] >= 0 for name in fact.symbols) for fact in facts)
+    except ZeroDivisionError:
+        return False
 
 
 def _learn(domain: Domain, fact: Fact) -> None:

@@ -22,8 +22,17 @@ def minimal_conflict(facts: Sequence[F], conflicting: Callable[[Sequence[F]], bo
     for part in _connected(facts):
         if conflicting(part):
             chosen = _explain([], False, part, conflicting)
-            return tuple(fact for fact in part if fact in chosen)
+            return tuple(_thin([fact for fact in part if fact in chosen], conflicting))
     return None
+
+
+def _thin(facts: list[F], conflicting: Callable[[Sequence[F]], bool]) -> list[F]:
+    """An incomplete check may miss a conflict among more facts that it finds among fewer: what can still go, goes."""
+    for fact in facts:
+        rest = [other for other in facts if other != fact]
+        if conflicting(rest):
+            return _thin(rest, conflicting)
+    return facts
 
 
 def _explain(

@@ -17,6 +17,8 @@ from .facts_interval import Interval, interval
 
 MAX_UPDATES = 12  # of one bound of one symbol: a < b < a would push bounds up for ever
 
+LARGEST = 1 << 64  # bounds beyond say nothing of sizes, and products would make them grow without end
+
 
 @dataclass
 class Domain:
@@ -26,6 +28,7 @@ class Domain:
     origin:  new symbol -> (numerator, divisor) whose quotient it stands for, over the symbols of the facts.
     lo, hi:  bounds by symbol. ge, ne, eq: dims that are >= 0, != 0 and == 0 (eq: those that eliminate no symbol).
     one_of:  dims with their possible values. holes: values that a symbol does not take.
+    given: dims that the facts say are >= 0, word by word.
     """
 
     solved: dict[str, Dim] = field(default_factory=dict)
@@ -36,10 +39,11 @@ class Domain:
     ne: list[Dim] = field(default_factory=list)
     eq: list[Dim] = field(default_factory=list)
     one_of: list[tuple[Dim, tuple[int, ...]]] = field(default_factory=list)
+    given: set[Dim] = field(default_factory=set)
     contradictory: bool = False
-    by_symbol: dict[str, list[Dim]] = field(default_factory=dict)
-    by_term: dict[tuple[Monomial, bool], list[Dim]] = field(default_factory=dict)
-    holes: dict[str, set[int]] = field(default_factory=dict)
+    by_symbol: dict[str, tuple[Dim, ...]] = field(default_factory=dict)
+    by_term: dict[tuple[Monomial, bool], tuple[Dim, ...]] = field(default_factory=dict)
+    holes: dict[str, frozenset[int]] = field(default_factory=dict)
     updates: dict[str, int] = field(default_factory=dict)
     intervals: dict[Dim, Interval] = field(default_factory=dict)
 
@@ -53,10 +57,11 @@ class Domain:
             list(self.ne),
             list(self.eq),
             list(self.one_of),
+            set(self.given),
             self.contradictory,
-            {name: list(dims) for name, dims in self.by_symbol.items()},
-            {term: list(dims) for term, dims in self.by_term.items()},
-            {name: set(values) for name, values in self.holes.items()},
+            dict(self.by_symbol),
+            dict(self.by_term),
+            dict(self.holes),
             dict(self.updates),
         )
 
@@ -85,10 +90,12 @@ class Domain:
 
     def learn_zero(self, dim: Dim, prefer: str | None = None) -> None:
         """dim == 0; `prefer` is the symbol to eliminate if it can be."""
+        self.given |= {dim, -dim}
         self._equate(self.solve(dim), prefer)
         self.propagate()
 
     def learn_nonnegative(self, dim: Dim) -> None:
+        self.given.add(dim)
         self._require(self.solve(dim))
         self.propagate()
 
@@ -112,7 +119,8 @@ class Domain:
             self.ne.append(dim)
             symbol = linear_in_one(dim)
             if symbol is not None and dim.constant % dim.coefficient((symbol,)) == 0:
-                self.holes.setdefault(symbol, set()).add(-dim.constant // dim.coefficient((symbol,)))
+                hole = -dim.constant // dim.coefficient((symbol,))
+                self.holes[symbol] = self.holes.get(symbol, frozenset()) | {hole}
                 self._skip_holes(symbol)
             elif lo == 0 or dim in self.ge:
                 self._require(dim - 1)
@@ -148,13 +156,22 @@ class Domain:
                 return
         if self._abstract_division(dim, prefer) or self._parametrise(dim):
             return
-        self.eq.append(dim if dim.terms[0][1] > 0 else -dim)
-        self._require(dim)
-        self._require(-dim)
+        self._keep_equation(dim if dim.terms[0][1] > 0 else -dim)
+
+    def _keep_equation(self, equation: Dim) -> None:
+        """Constraints learnt before are reduced as all later dims will be, so that they still match."""
+        for dim in list(self.ge) if equation.terms[0][1] == 1 else ():
+            reduced = divmod_poly(dim, equation)[1]
+            if reduced != dim:
+                self._forget(dim)
+                self._require(reduced)
+        self.eq.append(equation)
+        self._require(equation)
+        self._require(-equation)
 
     def _cancel_positive(self, dim: Dim) -> Dim:
         """n*h == m*h says n == m where h is at least 1, and so for <=."""
-        for atom in dim.atoms if len(dim.terms) > 1 and () != dim.terms[-1][0] else ():
+        for atom in dim.atoms if len(dim.terms) > 1 and dim.terms[-1][0] else ():
             while all(atom in m for m, _ in dim.terms) and (self.interval(of_atom(atom))[0] or 0) > 0:
                 dim = make({monomial_quotient(m, (atom,)) or (): c for m, c in dim.terms})
         return dim
@@ -264,27 +281,33 @@ class Domain:
         if dim in self.ge or -dim - 1 in self.ge:
             self.contradictory |= -dim - 1 in self.ge
             return
-        if self._bound(dim):
+        if self._bound(dim) or self._is_nonnegative(dim):
             return
         if dim in self.ne or -dim in self.ne:
             self._require(dim - 1)
             return
         self.ge[dim] = None
         for name in dim.symbols:
-            self.by_symbol.setdefault(name, []).append(dim)
+            self.by_symbol[name] = (*self.by_symbol.get(name, ()), dim)
         for monomial, coefficient in dim.terms:
             if monomial:
-                self.by_term.setdefault((monomial, coefficient > 0), []).append(dim)
+                term = (monomial, coefficient > 0)
+                self.by_term[term] = (*self.by_term.get(term, ()), dim)
         self._pending.append(dim)
 
     def _forget(self, dim: Dim) -> None:
         self.ge.pop(dim, None)
         for name in dim.symbols:
-            if dim in self.by_symbol.get(name, ()):
-                self.by_symbol[name].remove(dim)
+            self.by_symbol[name] = tuple(other for other in self.by_symbol.get(name, ()) if other != dim)
         for monomial, coefficient in dim.terms:
-            if monomial and dim in self.by_term.get((monomial, coefficient > 0), ()):
-                self.by_term[monomial, coefficient > 0].remove(dim)
+            term = (monomial, coefficient > 0)
+            if term in self.by_term:
+                self.by_term[term] = tuple(other for other in self.by_term[term] if other != dim)
+
+    def _is_nonnegative(self, dim: Dim) -> bool:
+        """By the bounds alone, which stay: then the constraint says nothing new."""
+        lo = self.interval(dim)[0]
+        return lo is not None and lo >= 0
 
     def _bound(self, dim: Dim) -> bool:
         """Takes c*n + d >= 0 as a bound of n."""
@@ -300,13 +323,13 @@ class Domain:
 
     def _raise(self, name: str, lo: int) -> None:
         old = self.symbol(name)[0]
-        if old is None or lo > old:
+        if (old is None or lo > old) and abs(lo) <= LARGEST:
             self.lo[name] = lo
             self._moved(name)
 
     def _lower(self, name: str, hi: int) -> None:
         old = self.symbol(name)[1]
-        if old is None or hi < old:
+        if (old is None or hi < old) and abs(hi) <= LARGEST:
             self.hi[name] = hi
             self._moved(name)
 

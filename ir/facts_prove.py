@@ -14,12 +14,15 @@ from fractions import Fraction
 from math import ceil, floor, gcd
 
 from .dims import Atom, Dim, Extremum, FloorDiv, Monomial, children, make, monomial_key, monomial_quotient, of_atom
+from .facts_difference import consistent_differences
 from .facts_domain import Domain, move_division, split_extremum, tighten
 from .facts_examples import Example
 from .facts_interval import Interval, intersect
 from .facts_linear import minimum
 
 STEPS = 150  # of one search, plus one for each constraint (a chain of facts takes a step each)
+CONTRADICTION_STEPS = 3000  # of all searches for a contradiction together
+MIN_STEPS = 12  # of each of them
 LINEAR_CONSTRAINTS = 48  # most that one linear program takes
 PIVOTS = 200
 CASES = 64  # most values that one goal is split into
@@ -32,16 +35,19 @@ class Prover:
         self.domain = domain
         self._find_examples = examples
         self._nonnegative: dict[Dim, bool] = {}
+        self._nonzero: set[Dim] | None = None
         self._simple: dict[Atom, Dim] = {}
 
     # -- questions
 
     def nonnegative(self, dim: Dim) -> bool:
         """dim >= 0."""
-        return self._prove(self.resolve(dim))
+        return dim in self.domain.given or self._prove(self.resolve(dim))
 
     def zero(self, dim: Dim) -> bool:
         """dim == 0."""
+        if dim in self.domain.given and -dim in self.domain.given:
+            return True
         dim = self.resolve(dim)
         if dim.is_const:
             return dim == 0
@@ -62,7 +68,7 @@ class Prover:
         content = gcd(*(c for m, c in dim.terms if m))
         if dim.constant % content:
             return True
-        if any(dim * k == other or dim == other * k for other in self.domain.ne for k in (1, -1)):
+        if dim in self._differences():
             return True
         common = [atom for atom in dim.atoms if all(atom in m for m, _ in dim.terms)]
         if common and dim != of_atom(common[0]):
@@ -72,6 +78,15 @@ class Prover:
         if self._prove(dim - 1) or self._prove(-dim - 1):
             return True
         return any(all(self.nonzero(case) for case in cases) for cases in self._cases(dim))
+
+    def _differences(self) -> set[Dim]:
+        """What the facts say is not 0, resolved as goals are, with either sign."""
+        if self._nonzero is None:
+            self._nonzero = set()
+            for dim in self.domain.ne:
+                resolved = self.resolve(dim)
+                self._nonzero |= {dim, -dim, resolved, -resolved}
+        return self._nonzero
 
     def divisible(self, dim: Dim, divisor: Dim) -> bool:
         """dim is a multiple of a divisor that is not 0."""
@@ -91,9 +106,14 @@ class Prover:
     def contradiction(self) -> bool:
         """Whether no values satisfy the domain, by its constraints taken one against the others."""
         domain = self.domain
+        if domain.contradictory:
+            return True
+        consistent, all_ = consistent_differences(domain)
+        if not consistent or all_:
+            return not consistent
+        steps = max(MIN_STEPS, CONTRADICTION_STEPS // max(1, len(domain.ge)))
         return (
-            domain.contradictory
-            or any(self._search(-c - 1) or self._by_linear_program(-c - 1, without=c) for c in domain.ge)
+            any(self._search(-c - 1, steps) or self._by_linear_program(-c - 1, without=c) for c in domain.ge)
             or any(self.zero(d) for d in domain.ne)
             or any(all(self.nonzero(d - value) for value in values) for d, values in domain.one_of)
         )
@@ -187,12 +207,12 @@ class Prover:
             return True
         return any(all(self._prove(case) for case in cases) for cases in self._cases(dim))
 
-    def _search(self, goal: Dim) -> bool:
+    def _search(self, goal: Dim, steps: int | None = None) -> bool:
         """Best-first over goals that imply `goal`; each is scale*goal less something that is >= 0."""
         tie = itertools.count()
         seen = {goal}
         heap = [(self._difficulty(goal), 0, 1, goal)]
-        for _ in range(STEPS + len(self.domain.ge)):
+        for _ in range(STEPS + len(self.domain.ge) if steps is None else steps):
             if not heap:
                 return False
             _, _, scale, dim = heapq.heappop(heap)
