@@ -3,4 +3,4 @@
 from pliant.compiler.cli import main
 
 if __name__ == "__main__":
-    main(prog_name="pliant")
+    main()

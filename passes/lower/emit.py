@@ -40,6 +40,7 @@ class Emitter:
         self._used = set(taken)
         self._stack: list[list[Stmt]] = [[]]
         self.checks: list[Check] = []
+        self._data: set[str] = set()
         self.op = op
         self.span = span
 
@@ -100,7 +101,14 @@ class Emitter:
             return value
         name = self.fresh("v")
         self.emit(Let(name, value))
-        return index(name) if value.dtype is DType.i64 else Name(name, value.dtype)
+        return self._named(name, value.dtype)
+
+    def _named(self, name: str, dtype: DType) -> Expr:
+        """An i64 value can stand in index polynomials; it may be negative, which the prover must not see."""
+        if dtype is not DType.i64:
+            return Name(name, dtype)
+        self._data.add(name)
+        return index(name)
 
     def local(self, init: Expr) -> Name:
         name = self.fresh("s")
@@ -145,7 +153,9 @@ class Emitter:
         self.emit(Require(ok, self.checks.index(check)))
 
     def simplify(self, value: Expr) -> Expr:
-        return Index(self._facts.simplify(value.dim)) if isinstance(value, Index) else value
+        if not isinstance(value, Index) or self._data & value.dim.symbols:
+            return value
+        return Index(self._facts.simplify(value.dim))
 
     def reduce(
         self, kind: str, ranges: Sequence[tuple[Expr, Expr]], body: Callable[..., Expr], init: Expr
@@ -173,7 +183,7 @@ class Emitter:
         """The present value of a local, as a name of its own."""
         name = self.fresh("v")
         self.emit(Let(name, local))
-        return index(name) if local.dtype is DType.i64 else Name(name, local.dtype)
+        return self._named(name, local.dtype)
 
 
 class PureContext:

@@ -1,0 +1,103 @@
+"""Input for `pliant run`: from files, or random arrays at sizes that satisfy the facts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import click
+import numpy as np
+
+from ...ir.diagnostics import error
+from ...ir.dims import Dim
+from ...ir.facts import Fact
+from ...ir.graph import Function, Module
+from ...ir.types import TensorType, TupleType, Type
+from . import options
+
+_SIZES = (8, 4, 16, 2, 1, 32, 3, 64, 128, 0)
+
+
+def given_arrays(function: Function, inputs: Iterable[str]) -> dict[str, np.ndarray]:
+    """Arrays by parameter, of `name=FILE.npy`, `FILE.npy` (the next parameter), `FILE.safetensors`, `FILE.npz`."""
+    found: dict[str, np.ndarray] = {}
+    names = [p.name for p in function.params]
+    for item in inputs:
+        if item == "random":
+            continue
+        name, _, path = item.rpartition("=")
+        if Path(path).suffix in (".safetensors", ".npz"):
+            found.update(options.read_arrays(path))
+            continue
+        rest = [n for n in names if n not in found]
+        if not name and not rest:
+            raise click.BadParameter(f"`{item}` is one input too many", param_hint="--input")
+        found[name or rest[0]] = options.read_array(path)
+    unknown = sorted(set(found) - set(names))
+    if unknown:
+        raise error(f"@{function.name} has no parameter `{unknown[0]}`", helps=(f"it has {', '.join(names)}",))
+    return found
+
+
+def choose_sizes(module: Module, function: Function, given: Mapping[str, int], fixed: Mapping[str, int]) -> dict[str, int]:
+    """A size for every symbol: those given, then likely or small ones that satisfy the facts."""
+    symbols = sorted(_symbols(p.type for p in function.params) | _symbols(w.type for w in module.weights))
+    facts = (*function.facts, *(f for w in module.weights for f in w.facts))
+    unknown = sorted(set(given) - set(symbols))
+    if unknown:
+        raise error(f"there is no symbol `{unknown[0]}`", helps=(f"there are {', '.join(symbols) or 'none'}",))
+    sizes = {**fixed, **given}
+    likely = {item.symbol: item.values for item in function.likely}
+    _search([s for s in symbols if s not in sizes], sizes, facts, likely)
+    return sizes
+
+
+def _search(
+    names: list[str], sizes: dict[str, int], facts: tuple[Fact, ...], likely: Mapping[str, tuple[int, ...]]
+) -> None:
+    """The first combination that contradicts nothing; facts are looked at as soon as their symbols have sizes."""
+    choices = [(*likely.get(n, ()), *_SIZES, *_bounds(n, facts)) for n in names]
+    for tried, combination in enumerate(itertools.product(*choices)):
+        binding = {**sizes, **dict(zip(names, combination, strict=True))}
+        if all(f.holds(binding) for f in facts if f.symbols <= binding.keys()):
+            sizes.update(binding)
+            return
+        if tried > 200_000:
+            break
+    raise error("found no sizes that satisfy the facts", helps=(f"give them: {' '.join(f'--dim {n}=..' for n in names)}",))
+
+
+def _bounds(name: str, facts: tuple[Fact, ...]) -> tuple[int, ...]:
+    from ...ir.facts import Facts
+
+    low, high = Facts().add(*facts).bounds(Dim.of(name))
+    return tuple(b for b in (low, high) if b is not None)
+
+
+def _symbols(types: Iterable[Type]) -> frozenset[str]:
+    found: set[str] = set()
+    for t in types:
+        if isinstance(t, TupleType):
+            found |= _symbols(t.items)
+        elif t.shape is not None:
+            found |= {s for d in t.shape for s in d.symbols}
+    return frozenset(found)
+
+
+def random_value(rng: np.random.Generator, t: Type, sizes: Mapping[str, int]) -> object:
+    """Normal floats, integers 0 and 1 (valid as indices almost anywhere), fair bools."""
+    if isinstance(t, TupleType):
+        return tuple(random_value(rng, item, sizes) for item in t.items)
+    return random_array(rng, t, sizes)
+
+
+def random_array(rng: np.random.Generator, t: TensorType, sizes: Mapping[str, int]) -> np.ndarray:
+    if t.shape is None:
+        raise error(f"cannot make a random array of type {t}", helps=("give it: `--input name=FILE.npy`",))
+    shape = tuple(d.evaluate(sizes) for d in t.shape)
+    if min(shape, default=0) < 0:
+        raise error(f"{t} has a negative size at {', '.join(f'{k}={v}' for k, v in sizes.items())}")
+    if t.dtype.is_float:
+        return rng.standard_normal(shape).astype(t.dtype.numpy)
+    return rng.integers(0, 2, shape).astype(t.dtype.numpy)

@@ -1,0 +1,31 @@
+"""`pliant ops`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import click
+
+from ...ir.describe import call, family, summary
+from ...ir.diagnostics import error
+from ...ir.registry import registry
+from . import show
+
+
+@click.command("ops")
+@click.argument("name", required=False)
+def command(name: str | None) -> None:
+    """The operator table; with NAME, what that operator takes and means."""
+    known = registry()
+    if name is None:
+        rows = sorted(((family(op), op.name, call(op), summary(op)) for op in known.values()))
+        show.table(("family", "operator", "call", "meaning"), rows)
+        click.echo(f"\n{len(known)} operators")
+        return
+    if name not in known:
+        near = get_close_matches(name, list(known), 1)
+        raise error(f"there is no operator `{name}`", helps=(f"did you mean `{near[0]}`?",) if near else ())
+    op = known[name]
+    click.echo(f"{call(op)}\n\n{(op.__doc__ or '').strip()}\n")
+    samples = [str(o) for o in next(iter(op.samples())).operands]
+    click.echo(f"family: {family(op)}; for example on {', '.join(samples)}")

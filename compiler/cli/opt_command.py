@@ -1,0 +1,32 @@
+"""`pliant opt`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ...passes.pass_base import run_passes
+from ..passes_by_name import parse_pipeline, read_stage
+from .show import any_stage
+
+
+@click.command("opt")
+@click.argument("file", type=click.Path(exists=True, allow_dash=True, dir_okay=False))
+@click.option("-p", "passes", default="", metavar="PASS,PASS{OPTION=VALUE}", help="What to run, in this order.")
+@click.option("--print-after-all", is_flag=True, help="Print the text after every pass.")
+@click.option("--verify/--no-verify", default=True, help="Verify between passes.")
+@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path))
+def command(file: str, passes: str, print_after_all: bool, verify: bool, output: Path | None) -> None:
+    """Run passes over FILE (`-` for standard input): graphs or loops in, text out."""
+    name = "<stdin>" if file == "-" else file
+    with click.open_file(file, encoding="utf-8") as opened:
+        ir = read_stage(opened.read(), name)
+    hooks = []
+    if print_after_all:
+        hooks.append(lambda step, made: click.echo(f"# ---- after {step}\n{any_stage(made)}"))
+    result = run_passes(parse_pipeline(passes, ir, verify), ir, hooks)
+    if output is not None:
+        output.write_text(any_stage(result), encoding="utf-8")
+    elif not print_after_all:
+        click.echo(any_stage(result))
