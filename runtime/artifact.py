@@ -129,7 +129,7 @@ class Artifact:
         require_machine(self.contract.machine, self.source)
 
     def inspect(self) -> dict[str, Any]:
-        """What there is to know about it, as plain data: the contract, `plan` from `plan.json`, sizes of all members."""
+        """What there is to know about it, as plain data: the contract, the plan, and the size of every member."""
         sizes = {name: memoryview(data).nbytes for name, data in self.members.items()}
         try:
             plan = json.loads(bytes(self.members[PLAN])) if PLAN in self.members else None

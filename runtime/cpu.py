@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .contract import Machine
+from .cpuid import has_feature
 from .errors import LoadError
 
 # LLVM's names of the features that code may use -> the kernel's names in /proc/cpuinfo. Features that only tune, or
-# that ordinary programs cannot use, are left out and not asked for.
+# that no code of ours uses (AMX needs to be asked for), are left out and not asked for.
 _X86_FLAGS = {
     "sse3": "pni",
     "ssse3": "ssse3",
@@ -50,9 +51,6 @@ _X86_FLAGS = {
     "avx512vpopcntdq": "avx512_vpopcntdq",
     "avx512bf16": "avx512_bf16",
     "avx512fp16": "avx512_fp16",
-    "amx-tile": "amx_tile",
-    "amx-int8": "amx_int8",
-    "amx-bf16": "amx_bf16",
 }
 _ARM_FLAGS = {
     "neon": "asimd",
@@ -102,7 +100,10 @@ def require_machine(machine: Machine, what: str) -> None:
     here = architecture()
     if machine.arch != here:
         raise LoadError(f"{what} holds code for {machine.arch}, and this machine is {here}: compile it for this one")
-    missing = missing_features(machine.features, here, processor_flags())
+    flags = processor_flags()
+    missing = missing_features(machine.features, here, flags)
+    if here == "x86_64":
+        missing = [name for name in missing if not has_feature(name, flags)]
     if missing:
         raise LoadError(
             f"{what} was compiled for {machine.cpu} and uses {', '.join(missing)}, which this processor lacks: "

@@ -83,6 +83,11 @@ class Executable:
             raise ArgumentError(f"there is no function @{name.removeprefix('@')}; there are: {self._names()}")
         return function
 
+    def __repr__(self) -> str:
+        return (
+            f"<Executable of {self.artifact.source}: {', '.join(map(repr, self._functions.values())) or 'no weights'}>"
+        )
+
     def _names(self) -> str:
         return ", ".join(f"@{name}" for name in self._functions) or "none"
 

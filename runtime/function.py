@@ -22,7 +22,7 @@ from .codec import Tree
 from .contract import Function as Signature
 from .contract import Kernel
 from .dtypes import numpy_dtype
-from .errors import ArgumentError, LayoutError
+from .errors import ArgumentError, LayoutError, SizeError
 from .frames import Frame, FramePool
 from .layout import WORD, Failure, Slot
 from .messages import Explainer
@@ -157,13 +157,16 @@ class Function:
         if self._fast_prepare(address):
             return self._long_way(frame, args, None)
         first = self._first
-        if first is not None:
-            results: Any = np.empty(first.read(buffer, first.offset), first.dtype)
-            self._store_outputs(buffer, self._results_at, id(results))
-        else:
-            made = [np.empty(o.read(buffer, o.offset), o.dtype) for o in self._outputs]
-            self._store_outputs(buffer, self._results_at, *map(id, made))
-            results = self._pick(made)
+        try:
+            if first is not None:
+                results: Any = np.empty(first.read(buffer, first.offset), first.dtype)
+                self._store_outputs(buffer, self._results_at, id(results))
+            else:
+                made = [np.empty(o.read(buffer, o.offset), o.dtype) for o in self._outputs]
+                self._store_outputs(buffer, self._results_at, *map(id, made))
+                results = self._pick(made)
+        except MemoryError as error:
+            raise self._no_memory(error) from error
         record = self._run(address)
         if record:
             raise self._kernel_failure(frame, record)
@@ -188,6 +191,9 @@ class Function:
             return self._free.pop()
         except IndexError:
             return self._frames.make()
+
+    def _no_memory(self, error: MemoryError) -> SizeError:
+        return SizeError(f"@{self.name}: there is no memory for the result: {error}")
 
     def _kernel_failure(self, frame: Frame, record: int) -> Exception:
         self._free.append(frame)
@@ -260,18 +266,21 @@ class Function:
         """Arrays to write to, and the caller's buffers that they stand for, if there are any."""
         shapes = [o.shape(frame) for o in self._outputs]
         if out is None:
-            return [np.empty(s, o.dtype) for s, o in zip(shapes, self._outputs, strict=True)], None
+            try:
+                return [np.empty(s, o.dtype) for s, o in zip(shapes, self._outputs, strict=True)], None
+            except MemoryError as error:
+                raise self._no_memory(error) from error
         given = self._given_buffers(out)
         made = [
             arrays.output_buffer(o.what, value, o.dtype, shape)
             for o, value, shape in zip(self._outputs, given, shapes, strict=True)
         ]
-        error = arrays.overlapping(
+        shared = arrays.overlapping(
             [(o.what, a) for o, a in zip(self._outputs, made, strict=True)],
             [(p.what, a) for p, a in zip(self._params, inputs, strict=True)],
         )
-        if error is not None:
-            raise error
+        if shared is not None:
+            raise shared
         return made, given
 
     def _given_buffers(self, out: Any) -> list[Any]:

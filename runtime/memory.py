@@ -41,7 +41,6 @@ PAGE = mmap.PAGESIZE
 class Advice(enum.IntEnum):
     """Linux's numbers for `madvise`."""
 
-    HUGE_PAGES = 14
     WIPE_ON_FORK = 18
 
 

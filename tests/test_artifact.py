@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import struct
 import subprocess
 import sys
 import zipfile
@@ -19,6 +20,7 @@ from pliant.ir.loops import Program
 from pliant.runtime import ArgumentError, Artifact, Executable, LoadError, PliantError, SaveError, load
 from pliant.runtime.container import CONTRACT
 from pliant.runtime.cpu import architecture, missing_features, processor_flags
+from pliant.runtime.cpuid import cpuid, has_feature
 from pliant.runtime.weights import read_safetensors
 
 from .runtime_programs import ADD_ONE, add_one, build, executable, rows, tensor, weighted_artifact
@@ -276,6 +278,20 @@ def test_features_are_found_in_cpuinfo() -> None:
     arm = processor_flags("processor : 0\nFeatures : fp asimd atomics\n")
     assert missing_features(("neon", "lse", "sve"), "aarch64", arm) == ["sve"]
     assert not missing_features(("sse3",), architecture(), processor_flags())
+
+
+@pytest.mark.skipif(architecture() != "x86_64", reason="x86 only")
+def test_the_processor_says_what_the_system_says() -> None:
+    flags = processor_flags()
+    vendor = struct.pack("<3I", *(cpuid(0)[i] for i in (1, 3, 2)))
+    with open("/proc/cpuinfo", encoding="ascii") as text:
+        assert any(line.startswith("vendor_id") and line.split()[-1] == vendor.decode() for line in text)
+    known = {"avx512vnni": "avx512_vnni", "avxvnni": "avx_vnni", "gfni": "gfni", "avx512vbmi": "avx512vbmi"}
+    for name, flag in known.items():
+        if flag in flags:
+            assert has_feature(name, flags), name
+    assert not has_feature("avx512vnni", frozenset({"avx2"}))
+    assert not has_feature("fma4", flags)
 
 
 @pytest.mark.parametrize("member", ["objects/host.o", "objects/pool.o", "weights/up", "consts/bias", "plan.json"])

@@ -200,6 +200,17 @@ def test_memory_that_is_not_there() -> None:
     assert exe(floats(0)) == ()
 
 
+def test_results_that_no_memory_holds() -> None:
+    size = n * n * n
+    exe = executable(single((tensor("x", "u8", "n"),), (tensor("y", "f32", size),), (bind("n", "x.0", "x"),), ()))
+    x = np.zeros(2**20, np.uint8)
+    for given in ({}, {"out": None}, {"x": x}):
+        args = () if "x" in given else (x,)
+        assert "there is no memory for the result" in message(exe, SizeError, *args, **given)
+    torch = pytest.importorskip("torch")
+    assert "there is no memory for the result" in message(exe, SizeError, torch.from_numpy(x))
+
+
 # -- parameters that are written
 
 

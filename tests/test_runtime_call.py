@@ -329,6 +329,29 @@ def test_eight_threads_call_one_executable() -> None:
     assert not wrong
 
 
+def test_the_number_of_threads_changes_while_others_call() -> None:
+    exe, before, stop, wrong = executable(scratch(), SCRATCH), get_num_threads(), threading.Event(), []
+
+    def caller() -> None:
+        while not stop.is_set():
+            if not np.array_equal(exe(np.zeros(500, np.float32)), np.arange(500)):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=caller) for _ in range(3)]
+    try:
+        for thread in threads:
+            thread.start()
+        for i in range(60):
+            set_num_threads(1 + i * 5 % 7)
+            exe(np.zeros(100, np.float32))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        set_num_threads(before)
+    assert not wrong
+
+
 def test_frames_are_used_again() -> None:
     exe = executable(doubled_twice(), ADD_ONE)
     x = np.zeros(10, np.float32)
