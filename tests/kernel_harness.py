@@ -16,11 +16,13 @@ from pliant.passes.loops.scratch import scratch_bytes
 
 NATIVE = resolve(Target.parse("cpu"))
 
-# A pool without threads: chunks in turn, dealt out to the workers round robin.
+# A pool without threads: chunks in turn, dealt out to the workers round robin; remembers how many there were.
 _POOL = """
 define void @test.pool_run(ptr %pool, ptr %fn, ptr %arg, i64 %chunks) {
 entry:
   %workers = load i64, ptr %pool
+  %seen = getelementptr i64, ptr %pool, i64 1
+  store i64 %chunks, ptr %seen
   %some = icmp sgt i64 %chunks, 0
   br i1 %some, label %loop, label %done
 loop:
@@ -42,6 +44,7 @@ class Loaded:
     def __init__(self, *kernels: Kernel, target: Target = NATIVE, first_index: int = 0, workers: int = 1) -> None:
         self.kernels = {k.name: k for k in kernels}
         self.workers = workers
+        self.chunks = 0  # of the last parallel loop of the last call; 0 when all ran on the calling thread
         self.text = emit_kernels(kernels, target, first_index)
         machine = llvm.Target.from_triple(NATIVE.triple).create_target_machine(
             cpu=NATIVE.cpu, features=",".join("+" + f for f in NATIVE.features)
@@ -57,11 +60,12 @@ class Loaded:
         stride = -(-scratch_bytes(kernel).evaluate(sizes) // 64) * 64
         scratch = np.empty(stride * self.workers + 64, np.uint8)
         base = -(-scratch.ctypes.data // 64) * 64
-        pool = ctypes.c_int64(self.workers)
+        pool = (ctypes.c_int64 * 2)(self.workers, 0)
         run = self.engine.get_function_address("test.pool_run")
         context = (ctypes.c_int64 * 7)(run, ctypes.addressof(pool), self.workers, base, stride, 0, 0)
         pointers = [buffers[b.name].ctypes.data for b in kernel.buffers]
         values = [sizes[s] for s in kernel.sizes]
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * (1 + len(pointers)), *[ctypes.c_int64] * len(values))
         function(self.engine.get_function_address(f"k.{name}"))(ctypes.addressof(context), *pointers, *values)
+        self.chunks = pool[1]
         return int(context[5])

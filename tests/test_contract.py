@@ -252,6 +252,18 @@ def test_narrower_vectors(vector_bytes: int) -> None:
         compare(out, x, y)
 
 
+@pytest.mark.parametrize("static", [False, True])
+def test_only_much_work_is_shared_out(static: bool) -> None:
+    for size, shared in [(8, False), (40, False), (400, True)]:
+        dims = {"rows": Dim.of(size), "cols": Dim.of(size), "inner": Dim.of(size)} if static else {}
+        loaded = Loaded(TILE.run(contraction("mm", **dims)), workers=4)
+        x, y = data((size, size), f32), data((size, size), f32, 1)
+        out = np.empty((size, size), np.float32)
+        loaded("mm", {"a": x, "b": y, "c": out}, {} if static else {"M": size, "N": size, "K": size})
+        compare(out, x, y)
+        assert (loaded.chunks > 1) == shared
+
+
 def test_untiled_contraction_means_the_same() -> None:
     loaded = Loaded(contraction("mm"))
     x, y = data((5, 9), f32), data((9, 7), f32, 1)

@@ -254,6 +254,14 @@ def test_scratch_arrays() -> None:
         np.testing.assert_array_equal(out, expected)
 
 
+def test_only_much_work_is_shared_out() -> None:
+    body = (loop("i", N, Store("y", at(i), Apply("exp", (operand(0, f32),), f32)), kind="parallel"),)
+    loaded = Loaded(Kernel("k", (Buffer("x0", f32, N, "in"), Buffer("y", f32, N, "out")), ("N",), body), workers=4)
+    for n, shared in [(0, False), (100, False), (1000, False), (10**6, True)]:
+        run(loaded, "k", np.zeros(n, np.float32), result=f32)
+        assert (loaded.chunks > 1) == shared
+
+
 def test_parallel_loops_see_lets_and_locals() -> None:
     scaled = Apply("mul", (operand(0, f32), Name("scale", f32)), f32)
     body = (

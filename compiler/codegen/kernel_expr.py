@@ -45,6 +45,8 @@ class ExprEmitter:
             return emit_dim(self.f, node.dim, self._symbols(node, scope))
         if isinstance(node, Const):
             return Int(literal(node.value, DType.i64).text, node.value >= 0, int(node.value))
+        if isinstance(node, Name) and node.name not in scope.values:
+            return scope.ints[node.name]
         return Int(convert(self.f, self.emit(node, scope), DType.i64).text)
 
     def _symbols(self, node: Index, scope: Scope) -> dict[str, Int]:

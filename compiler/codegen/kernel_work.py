@@ -6,7 +6,8 @@ transcendental functions weigh more, and code that will not be vectorised weighs
 
 from __future__ import annotations
 
-from ...ir.dims import Dim
+from dataclasses import dataclass
+
 from ...ir.loops import (
     Apply,
     Assign,
@@ -30,8 +31,10 @@ from ...ir.loops import (
     expressions,
     walk_expr,
 )
+from ...ir.types import DType
+from ...passes.loops.rewrite import is_innermost
 from .kernel_expr import ExprEmitter
-from .kernel_index import Int
+from .kernel_index import Int, of_int
 from .kernel_scope import Scope
 
 _CHEAP = frozenset(
@@ -40,72 +43,114 @@ _CHEAP = frozenset(
     | {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "floor", "ceil", "trunc", "round"}
 )
 _DIVISIONS = frozenset({"div", "reciprocal", "sqrt", "rsqrt"})
-UNKNOWN_TRIPS = 16  # for a loop whose bounds depend on data
+UNKNOWN = 16  # for a size that depends on data
 SCALAR = 6  # how much slower code is that is not vectorised
 MULTIPLY_ADDS_PER_UNIT = 4
+LIMIT = 1 << 30  # a second and more is one thing; keeps products from wrapping into "little work"
 
 
 def loop_work(expr: ExprEmitter, scope: Scope, stmt: For, start: Int, stop: Int) -> str:
-    """Emits the work of the whole loop as an i64 text."""
-    known = set(scope.ints) | set(scope.values)
-    one = _body(stmt.body, {stmt.var: _upper(stmt, {})}, vector=stmt.kind == "vector")
-    one = _drop_unknown(one, known)
-    f = expr.f
-    each = expr.integer(Index(one), scope)
-    trips = f.let(f"sub i64 {stop.text}, {start.text}")
-    # Sizes near 2**63 must not wrap into "little work".
-    limited = [f.intrinsic("umin.i64", "i64", (f"i64 {x}", "i64 1073741824")) for x in (each.text, trips)]
-    return f.let(f"mul i64 {limited[0]}, {limited[1]}")
+    """Emits the work of the whole loop as an i64 text, in the function that holds the loop."""
+    work = _Work(expr)
+    trips = work.subtract(stop, start)
+    inside = work.middle(stmt.var, start, trips, scope)
+    each = work.body(stmt.body, inside, vector=is_innermost(stmt))
+    return work.multiply(work.limit(each), work.limit(trips)).text
 
 
-def _drop_unknown(work: Dim, known: set[str]) -> Dim:
-    """Symbols bound inside the loop (data) replaced by a guess."""
-    return work.subs({name: UNKNOWN_TRIPS for name in work.symbols if name not in known})
+@dataclass(frozen=True)
+class _Work:
+    """Computes work by walking the statements once, each loop variable standing at the middle of its range."""
 
+    expr: ExprEmitter
 
-def _upper(loop: For, outer: dict[str, Dim]) -> Dim:
-    if isinstance(loop.stop, Index):
-        return loop.stop.dim.subs(outer)
-    return Dim.of(int(loop.stop.value)) if isinstance(loop.stop, Const) else Dim.of(UNKNOWN_TRIPS)
+    # -- arithmetic that folds constants
 
+    def add(self, a: Int, b: Int) -> Int:
+        if a.constant is not None and b.constant is not None:
+            return of_int(a.constant + b.constant)
+        return Int(self.expr.f.let(f"add i64 {a.text}, {b.text}", "w"))
 
-def _trips(loop: For, outer: dict[str, Dim]) -> Dim:
-    stop = _upper(loop, outer)
-    if isinstance(loop.start, Index):
-        start = loop.start.dim.subs(outer)
-        return stop if not start.is_const else stop - start if start.value else stop
-    return stop
+    def subtract(self, a: Int, b: Int) -> Int:
+        if a.constant is not None and b.constant is not None:
+            return of_int(a.constant - b.constant)
+        return a if b.constant == 0 else Int(self.expr.f.let(f"sub i64 {a.text}, {b.text}", "w"))
 
+    def multiply(self, a: Int, b: Int) -> Int:
+        if a.constant is not None and b.constant is not None:
+            return of_int(a.constant * b.constant)
+        return Int(self.expr.f.let(f"mul i64 {a.text}, {b.text}", "w"))
 
-def _body(stmts: tuple[Stmt, ...], outer: dict[str, Dim], vector: bool) -> Dim:
-    total = Dim.of(1)
-    for stmt in stmts:
-        total = total + _stmt(stmt, outer, vector)
-    return total
+    def shift(self, a: Int, by: int) -> Int:
+        if a.constant is not None:
+            return of_int(a.constant >> by)
+        return Int(self.expr.f.let(f"ashr i64 {a.text}, {by}", "w"))
 
+    def limit(self, a: Int) -> Int:
+        """Between 0 and LIMIT."""
+        if a.constant is not None:
+            return of_int(min(max(a.constant, 0), LIMIT))
+        positive = self.expr.f.intrinsic("smax.i64", "i64", (f"i64 {a.text}", "i64 0"))
+        return Int(self.expr.f.intrinsic("smin.i64", "i64", (f"i64 {positive}", f"i64 {LIMIT}")))
 
-def _stmt(stmt: Stmt, outer: dict[str, Dim], vector: bool) -> Dim:
-    scale = 1 if vector else SCALAR
-    if isinstance(stmt, For):
-        innermost = not any(isinstance(s, (For, While)) for s in stmt.body)
-        vector = vector or (innermost and stmt.kind == "vector")
-        inner = _body(stmt.body, {**outer, stmt.var: _upper(stmt, outer)}, vector)
-        return _trips(stmt, outer) * inner
-    if isinstance(stmt, While):
-        return _body(stmt.body, outer, vector) * UNKNOWN_TRIPS
-    if isinstance(stmt, If):
-        return sum((_body(b, outer, vector) for b in bodies(stmt)), Dim.of(1))
-    if isinstance(stmt, Contract):
-        size = stmt.rows * stmt.cols
-        return (stmt.inner * size) // MULTIPLY_ADDS_PER_UNIT + size * _body(stmt.epilogue, outer, True)
-    if isinstance(stmt, Micro):
-        inner = stmt.inner.dim.subs(outer) if isinstance(stmt.inner, Index) else Dim.of(256)
-        rows = stmt.rows.dim.subs(outer) if isinstance(stmt.rows, Index) else Dim.of(6)
-        return (inner * rows * stmt.width) // MULTIPLY_ADDS_PER_UNIT
-    if isinstance(stmt, (Let, Local, Assign, Store, Require)):
-        cost = sum(_expr(e) for e in expressions(stmt)) + (2 if isinstance(stmt, Store) else 0)
-        return Dim.of(cost * scale)
-    return Dim.of(1)
+    # -- names
+
+    def middle(self, var: str, start: Int, trips: Int, scope: Scope) -> Scope:
+        """The scope inside a loop."""
+        inside = scope.inner()
+        inside.ints[var] = self.add(start, self.shift(trips, 1))
+        inside.values.pop(var, None)
+        return inside
+
+    def size(self, e: Expr, scope: Scope) -> Int:
+        """An integer that is known outside the loop; a guess where it depends on data."""
+        if isinstance(e, Const):
+            return of_int(int(e.value))
+        if isinstance(e, Index) and e.dim.symbols <= {*scope.ints, *scope.values}:
+            return self.expr.integer(e, scope)
+        return of_int(UNKNOWN)
+
+    def define(self, stmt: Let, scope: Scope) -> None:
+        scope.values.pop(stmt.name, None)
+        if stmt.value.dtype is DType.i64:
+            scope.ints[stmt.name] = self.size(stmt.value, scope)
+
+    # -- statements
+
+    def body(self, stmts: tuple[Stmt, ...], outer: Scope, vector: bool) -> Int:
+        scope, total = outer.inner(), of_int(1)
+        for stmt in stmts:
+            total = self.add(total, self.stmt(stmt, scope, vector))
+            if isinstance(stmt, Let):
+                self.define(stmt, scope)
+        return total
+
+    def stmt(self, stmt: Stmt, scope: Scope, vector: bool) -> Int:
+        if isinstance(stmt, For):
+            return self.loop(stmt, scope, vector)
+        if isinstance(stmt, While):
+            return self.multiply(self.body(stmt.body, scope, vector), of_int(UNKNOWN))
+        if isinstance(stmt, If):
+            then, otherwise = (self.body(b, scope, vector) for b in bodies(stmt))
+            return self.add(then, otherwise)
+        if isinstance(stmt, Contract):
+            rows, cols, inner = (self.size(Index(d), scope) for d in (stmt.rows, stmt.cols, stmt.inner))
+            element = self.add(inner, self.body(stmt.epilogue, scope, vector=True))
+            return self.multiply(self.multiply(rows, cols), element)
+        if isinstance(stmt, Micro):
+            rows, inner = self.size(stmt.rows, scope), self.size(stmt.inner, scope)
+            return self.multiply(self.multiply(rows, inner), of_int(stmt.width // MULTIPLY_ADDS_PER_UNIT))
+        if isinstance(stmt, (Let, Local, Assign, Store, Require)):
+            cost = sum(_expr(e) for e in expressions(stmt)) + (2 if isinstance(stmt, Store) else 0)
+            return of_int(cost if vector else cost * SCALAR)
+        return of_int(1)
+
+    def loop(self, stmt: For, scope: Scope, vector: bool) -> Int:
+        start, stop = self.size(stmt.start, scope), self.size(stmt.stop, scope)
+        trips = self.subtract(stop, start)
+        inside = self.middle(stmt.var, start, trips, scope)
+        each = self.body(stmt.body, inside, vector or (stmt.kind != "serial" and is_innermost(stmt)))
+        return self.multiply(self.limit(trips), each)
 
 
 def _expr(root: Expr) -> int:
