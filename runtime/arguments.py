@@ -38,7 +38,17 @@ class Arguments:
     def __str__(self) -> str:
         names = ", ".join(name for name, _ in self.declared)
         count = len(self.declared)
-        return f"@{self.function} takes {count or 'no'} argument{'' if count == 1 else 's'} ({names})"
+        noun = f"argument{'' if count == 1 else 's'}"
+        return f"@{self.function} takes {count} {noun} ({names})" if count else f"@{self.function} takes no arguments"
+
+    def declaration(self, params: Sequence[Tensor]) -> str:
+        """The parameters as they are declared, `x: f32[n], p: (f32[n], i64[])`."""
+
+        def type_of(tree: Positions) -> str:
+            return str(params[tree]) if isinstance(tree, int) else f"({', '.join(map(type_of, tree))})"
+
+        written = {name for name, tree in self.declared if isinstance(tree, int) and params[tree].inout}
+        return ", ".join(f"{'inout ' * (name in written)}{name}: {type_of(tree)}" for name, tree in self.declared)
 
     def bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """One value for each parameter of host code; ArgumentError when the call does not fit."""

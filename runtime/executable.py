@@ -36,7 +36,7 @@ class Executable:
     """The functions of an artifact by name. Calling it calls @main, or the only function there is.
 
     Any number of threads may use it at once. Without the weights that it needs it can be saved and inspected; calling
-    it is refused.
+    it is refused. Weights are not copied where their memory can be used as it is: do not change them afterwards.
     """
 
     def __init__(self, artifact: Artifact, weights: Weights | None = None, *, lazy: bool = False) -> None:

@@ -137,8 +137,8 @@ class Function:
 
     def __repr__(self) -> str:
         """The declaration, `@main(x: f32[n, 4]) -> (f32[n, 4])`."""
-        params = ", ".join(f"{'inout ' if p.inout else ''}{p.name}: {p}" for p in self.signature.params)
-        return f"@{self.name}({params}) -> ({', '.join(map(str, self.signature.outputs))})"
+        outputs = ", ".join(map(str, self.signature.outputs))
+        return f"@{self.name}({self._named.declaration(self.signature.params)}) -> ({outputs})"
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         if named or len(args) != self._given:
@@ -312,7 +312,7 @@ def _template(signature: Signature, params: tuple[Parameter, ...], fixed: Mappin
 
 
 def _picker(signature: Signature) -> Callable[[list[Any]], Any]:
-    """Makes the result of a call from its outputs."""
+    """Makes the result of a call from its outputs; None where there are none."""
     positions = {t.name: i for i, t in enumerate(signature.outputs)}
     whole = signature.tree
 
@@ -321,7 +321,7 @@ def _picker(signature: Signature) -> Callable[[list[Any]], Any]:
             return values[positions[tree]]
         return tuple(pick(item, values) for item in tree)
 
-    return lambda values: pick(whole, values)
+    return lambda values: pick(whole, values) if whole != () else None
 
 
 def _match(tree: Tree, value: Any, found: dict[str, Any]) -> bool:

@@ -57,8 +57,11 @@ def link(
     `forever` keeps the code mapped until the process ends, for code that threads of ours may run at any time.
     """
     linker = _Linker([elf.read_object(name, data) for name, data in objects.items()], resolve)
-    region = Region.allocate(linker.size, forever=forever)
-    return Image(region, linker.place(region))
+    try:
+        region = Region.allocate(linker.size, forever=forever)
+        return Image(region, linker.place(region))
+    except (OSError, MemoryError) as error:
+        raise LoadError(f"there is no memory for code, or the system forbids it: {error}") from error
 
 
 @dataclass

@@ -445,3 +445,14 @@ def test_tuples_as_arguments() -> None:
 
 def test_a_function_shows_its_declaration(adder: Executable) -> None:
     assert repr(adder["main"]) == "@main(x: f32[n, 4]) -> (f32[n, 4])"
+    many = executable(pairs(), sum_ir(4))["main"]
+    assert repr(many) == "@main(p: (f32[n], (f32[n], f32[n])), x: f32[n]) -> (f32[n])"
+    assert "@main(x: f32[n, 4]) -> (f32[n, 4])" in repr(adder)
+
+
+def test_no_arguments_and_no_results() -> None:
+    exe = executable(single((), (tensor("y", "f32", 0, 3),), (), ()))
+    assert exe().shape == (0, 3)
+    with pytest.raises(ArgumentError, match="@main takes no arguments"):
+        exe(1)
+    assert executable(single((), (), (), ()))() is None
