@@ -41,7 +41,7 @@ bless: $(VENV)/.stamp-test ## Rewrite the expected output of the file tests; rea
 lint: $(VENV)/.stamp-lint ## ruff, mypy --strict, and who may import whom (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 .PHONY: bench
 bench: $(VENV)/.stamp-test ## Run every benchmark in benchmarks/ and print its numbers
