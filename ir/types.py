@@ -39,19 +39,19 @@ class DType(enum.Enum):
         return 8 * _BYTES[self.value]
 
     @property
-    def is_float(self) -> "_bool":
+    def is_float(self) -> _bool:
         return self.value in ("f64", "f32", "f16", "bf16")
 
     @property
-    def is_int(self) -> "_bool":
+    def is_int(self) -> _bool:
         return self.value in ("i64", "i32", "i16", "i8", "u8")
 
     @property
-    def is_signed(self) -> "_bool":
+    def is_signed(self) -> _bool:
         return self.is_float or self.value in ("i64", "i32", "i16", "i8")
 
     @property
-    def is_bool(self) -> "_bool":
+    def is_bool(self) -> _bool:
         return self is DType.bool
 
     @property
@@ -64,7 +64,8 @@ class DType(enum.Enum):
         if self is DType.bf16:
             import ml_dtypes
 
-            return np.dtype(ml_dtypes.bfloat16)
+            bfloat16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+            return bfloat16
         return np.dtype(_NUMPY[self.value])
 
     @staticmethod
