@@ -19,8 +19,9 @@ def adopt_updates(flow: Dataflow, fusion: Fusion) -> None:
 
     The value becomes an alias of the parameter; what cannot is copied when the function ends.
     """
+    wanted_old = {flow.root(v) for v in flow.result_values() if isinstance(v, str)} | _updated(flow)
     for param, value in flow.updates:
-        if not isinstance(value, str):
+        if not isinstance(value, str) or param in wanted_old:
             continue
         root = flow.root(value)
         group = fusion.group_of.get(root)
@@ -73,12 +74,28 @@ def place(scope: Scope, kernels: list[Kernel], constants: frozenset[str]) -> Pla
     _arena(scope, p, kernels, {root for root, _ in waiting} | _updated(flow))
     for root, tensor in waiting:
         p.copies.append(Copy(p.refs[root], Ref("output", tensor.name), _bytes(flow, root)))
+    _copy_updates(flow, p, len(kernels))
+    return p
+
+
+def _copy_updates(flow: Dataflow, p: Placement, end: int) -> None:
+    """New values that were not computed in place; one that is another parameter's old value is set aside first."""
+    changed = {param for param, _ in flow.updates}
+    last: list[Copy] = []
     for param, value in flow.updates:
         if not isinstance(value, str):
-            raise error(f"`update {param}` needs a tensor value")
-        if flow.root(value) != param:
-            p.copies.append(Copy(p.refs[flow.root(value)], p.refs[param], _bytes(flow, flow.root(value))))
-    return p
+            raise error(f"`update {param}` needs a tensor value", helps=("make one of the number with `full`",))
+        root = flow.root(value)
+        source, size = p.refs[root], _bytes(flow, root)
+        if root == param:
+            continue
+        if root in changed:
+            kept = Ref("arena", f"old.{root}.{param}")
+            p.buffers.append(SymBuffer(kept.name, size, end, end))
+            p.copies.append(Copy(source, kept, size))
+            source = kept
+        last.append(Copy(source, p.refs[param], size))
+    p.copies.extend(last)
 
 
 def _updated(flow: Dataflow) -> set[str]:
