@@ -218,6 +218,18 @@ def test_static_sizes(rows: int, cols: int, inner: int) -> None:
     compare(out, x, y)
 
 
+@pytest.mark.parametrize("cols", [1, 3])
+def test_few_columns(cols: int) -> None:
+    tiled = SMALL.run(contraction("mm", cols=Dim.of(cols), batch=True))
+    assert not any(isinstance(s, Micro) for s in walk_stmts(tiled.body))
+    loaded = Loaded(tiled, workers=2)
+    for count, rows, inner in [(0, 3, 3), (1, 1, 1), (2, 100, 33), (3, 5, 0)]:
+        x, y = data((count, rows, inner), f32), data((count, inner, cols), f32, 1)
+        out = np.full((count, rows, cols), np.nan, np.float32)
+        loaded("mm", {"a": x, "b": y, "c": out}, {"B": count, "M": rows, "K": inner})
+        compare(out, x, y)
+
+
 def test_prologue_and_epilogue() -> None:
     """relu(a) * b with masked rows, then gelu-like maths, a bias by column and a scale by row."""
     lhs = Apply("maximum", (Load("a", at(m * K + k), f32), Const(0.0, f32)), f32)

@@ -33,12 +33,13 @@ from ...ir.loops import (
     While,
 )
 from ...ir.types import DType
-from .operand import packed, strided
+from .contiguity import contiguous
+from .operand import packed
 from .packing import micro_rows, panel_width
 from .tile_nest import Blocking, Nest, contraction_loops
 
-DOT_ROWS = 3
-"""With at most this many rows, columns that are contiguous in k are read as dot products rather than packed."""
+DOT_LIMIT = 3
+"""With at most this many rows (or columns), operands that are contiguous in k are multiplied as vectors, not packed."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,14 @@ class Tile:
         wanted = self.row_block if packed(c, width) is not None else 2 * self.row_block
         blocking = Blocking(width, rows, -(-wanted // rows) * rows, self.inner_block, max(1, self.col_block // width))
         tiled = contraction_loops(nest, blocking)
+        if c.cols.is_const and c.cols.value <= DOT_LIMIT and contiguous(c.lhs, c.k):
+            return dot_loops(nest, c.m, c.rows, width)
         if not _dots(c):
             return tiled
-        few = dot_loops(nest, width)
+        few = dot_loops(nest, c.n, c.cols, width)
         if c.rows.is_const:
-            return few if c.rows.value <= DOT_ROWS else tiled
-        return (If(Apply("le", (Index(c.rows), Index(Dim.of(DOT_ROWS))), DType.bool), few, tiled),)
+            return few if c.rows.value <= DOT_LIMIT else tiled
+        return (If(Apply("le", (Index(c.rows), Index(Dim.of(DOT_LIMIT))), DType.bool), few, tiled),)
 
 
 def _nest(stmt: Stmt) -> Nest | None:
@@ -120,8 +123,7 @@ def _is_zero(e: Expr) -> bool:
 
 def _dots(c: Contract) -> bool:
     """Whether both operands are contiguous in k, and columns are not contiguous in n."""
-    a, b = strided(c.lhs, c, c.m, c.k), strided(c.rhs, c, c.k, c.n)
-    return a is not None and b is not None and a.col == 1 and b.row == 1 and b.col != 1
+    return contiguous(c.lhs, c.k) and contiguous(c.rhs, c.k) and not contiguous(c.rhs, c.n)
 
 
 def plain_loops(c: Contract) -> tuple[Stmt, ...]:
@@ -130,17 +132,20 @@ def plain_loops(c: Contract) -> tuple[Stmt, ...]:
     return (For(c.m, _zero(), Index(c.rows), (columns,)),)
 
 
-def dot_loops(nest: Nest, width: int) -> tuple[Stmt, ...]:
-    """Few rows: each element is a dot product of contiguous vectors; parallel over blocks of columns."""
+def dot_loops(nest: Nest, var: str, extent: Dim, block: int) -> tuple[Stmt, ...]:
+    """Few rows or few columns: each element is a dot product of contiguous vectors.
+
+    `var` is the long dimension (the contraction's m or n) and `extent` its size; parallel over blocks of it.
+    """
     c = nest.contract
-    blocks = Dim.ceildiv(c.cols, width)
-    task = Dim.of(f"{c.acc}.task")
-    block = f"{c.acc}.block"
-    first = Dim.of(block) * width
-    rows = For(c.m, _zero(), Index(c.rows), _dot(c))
-    columns = For(c.n, Index(first), Index(Dim.min(c.cols, first + width)), (rows,))
-    decode = (Let(block, Index(task % blocks)), *nest.decode(task // blocks), *nest.lets)
-    return (For(f"{c.acc}.task", _zero(), Index(nest.count * blocks), (*decode, columns), "parallel"),)
+    blocks = Dim.ceildiv(extent, block)
+    task, number = f"{c.acc}.task", f"{c.acc}.block"
+    first = Dim.of(number) * block
+    other, count = (c.m, c.rows) if var == c.n else (c.n, c.cols)
+    inside = For(other, _zero(), Index(count), _dot(c))
+    along = For(var, Index(first), Index(Dim.min(extent, first + block)), (inside,))
+    decode = (Let(number, Index(Dim.of(task) % blocks)), *nest.decode(Dim.of(task) // blocks), *nest.lets)
+    return (For(task, _zero(), Index(nest.count * blocks), (*decode, along), "parallel"),)
 
 
 def _dot(c: Contract) -> tuple[Stmt, ...]:
