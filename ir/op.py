@@ -120,7 +120,9 @@ class InferContext:
 
     def _mismatch(self, dim: int, a: Dim, b: Dim, shapes: tuple[tuple[Dim, ...], ...]) -> CompileError:
         shown = ", ".join(f"{self.name(i)} is [{', '.join(map(str, s))}]" for i, s in enumerate(shapes))
-        help = f"say `where {a} == {b}` (checked at every call), or broadcast one of them" if a.symbols | b.symbols else ""
+        help = (
+            f"say `where {a} == {b}` (checked at every call), or broadcast one of them" if a.symbols | b.symbols else ""
+        )
         return self.fail(
             f"the sizes of `{self.op_name}` do not match: {a} against {b}",
             label=f"dimension {dim}: {shown}",
@@ -253,7 +255,13 @@ class ElementContext(Protocol):
 
 @dataclass(frozen=True)
 class ElementOp(Op):
-    """One result; `element` gives the expression of the output element at `index`, in the output's dtype."""
+    """One result; `element` gives the expression of the output element at `index`, in the output's dtype.
+
+    `index_map`: every output element is one input element (no arithmetic, or a constant outside the operand), at an
+    index that needs no data: permute, expand, slice, flip, pad.  Fusion moves such ops into whatever reads them.
+    """
+
+    index_map: ClassVar[bool] = False
 
     @abstractmethod
     def element(self, ctx: ElementContext, out: TensorType, index: tuple[Expr, ...], *inputs: Input | None) -> Expr: ...

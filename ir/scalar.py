@@ -58,7 +58,9 @@ def cast(value: Expr, dtype: DType) -> Expr:
     if value.dtype is dtype:
         return value
     if isinstance(value, Const):
-        return const(value.value, dtype) if not (dtype.is_int and isinstance(value.value, float)) else Cast(value, dtype)
+        return (
+            const(value.value, dtype) if not (dtype.is_int and isinstance(value.value, float)) else Cast(value, dtype)
+        )
     return Cast(value, dtype)
 
 
