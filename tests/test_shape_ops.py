@@ -12,7 +12,7 @@ from pliant.ir.registry import registry
 from .op_harness import assert_matches
 from .op_rules import _sized, case_of, inferred, run_rule
 
-FAMILIES = ("shape", "join", "slice", "pad", "index", "scatter", "scan", "sort", "create")
+FAMILIES = ("shape", "join", "slice", "pad", "index", "scatter", "put", "scan", "sort", "create")
 OURS = sorted(name for name, cls in registry().items() if cls.__module__.rpartition(".")[2] in FAMILIES)
 
 

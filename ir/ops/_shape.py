@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from ..dims import Dim
 from ..facts import Compare, Fact, Facts
-from ..loops import Apply, Expr
-from ..op import ElementContext, InferContext
-from ..scalar import add, apply, both, cast, index, select
+from ..loops import Apply, Expr, Index
+from ..op import Array1, InferContext, KernelBuilder
+from ..scalar import add, apply, both, cast, index, mul, select
 from ..types import DType, TensorType
 
 Size = Dim | int
@@ -17,6 +18,8 @@ Size = Dim | int
 ONE = Dim.of(1)
 LANES = 64
 """Columns that a kernel walks together where memory runs across its sequences; they fit the registers and L1."""
+COPIED = 4096
+"""Elements that one thread copies at a time."""
 
 
 def dims_of(sizes: Sequence[Size]) -> tuple[Dim, ...]:
@@ -52,6 +55,26 @@ def require_size(ctx: InferContext, size: Dim, what: str) -> None:
     require_fact(ctx, Compare("<=", 0, size), f"{what} may be negative: {size}")
 
 
+def require_sizes(ctx: InferContext, t: TensorType, shape: tuple[Dim, ...], position: int) -> None:
+    """Refuses an operand that does not broadcast to `shape`."""
+    tail = shape[len(shape) - t.rank :]
+    if t.rank <= len(shape):
+        wrong = [
+            Compare("==", d, s) for d, s in zip(t.dims, tail, strict=True) if d != ONE and not ctx.facts.prove_eq(d, s)
+        ]
+        if not wrong:
+            return
+        symbols, say = wrong[0].symbols, f"say `where {wrong[0]}` (checked at every call)"
+    else:
+        symbols, say = frozenset(), ""
+    raise ctx.fail(
+        f"the values of `{ctx.op_name}` do not fit: {listed(t.dims)} against {listed(shape)}",
+        label=f"{ctx.name(position)} is {t}",
+        help=say if symbols else "",
+        symbols=symbols,
+    )
+
+
 def clamped(facts: Facts, value: Dim, low: Dim, high: Dim) -> Dim:
     """`value` limited to low..high, without the limits that the facts show to be idle."""
     if not facts.prove_le(low, value):
@@ -66,17 +89,30 @@ def size_text(size: Dim) -> str:
     return f"{size} ({', '.join(f'{s} = {{{s}}}' for s in sorted(size.symbols))})"
 
 
-def checked_index(ctx: ElementContext, i: Expr, size: Dim, axis: int, op: str) -> Expr:
+class Checking(Protocol):
+    """What the check of an index needs: element rules and kernels have it."""
+
+    def let(self, value: Expr) -> Expr: ...
+    def require(self, ok: Expr, message: str) -> None: ...
+
+
+def wrapped_index(ctx: Checking, i: Expr, size: Dim, axis: int, op: str) -> tuple[Expr, Expr]:
+    """An index that data gives as an i64 counted from the start, and whether it is in range (else the call fails)."""
+    wide = ctx.let(cast(i, DType.i64))
+    if i.dtype.is_signed:
+        wide = ctx.let(select(apply("lt", wide, index(0)), add(wide, index(size)), wide))
+    ok = ctx.let(both(apply("ge", wide, index(0)), apply("lt", wide, index(size))))
+    ctx.require(ok, f"an index of `{op}` is out of range for axis {axis}, which has size {size_text(size)}")
+    return wide, ok
+
+
+def checked_index(ctx: Checking, i: Expr, size: Dim, axis: int, op: str) -> Expr:
     """An index that data gives as an i64 within 0..size-1; negative ones count from the end.
 
     One that is out of range fails the call, and is limited, so that the kernel still reads inside the operand; where
     `size` is 0 nothing is inside, and the caller guards the access (`guarded`).
     """
-    wide = ctx.let(cast(i, DType.i64))
-    if i.dtype.is_signed:
-        wide = ctx.let(select(apply("lt", wide, index(0)), add(wide, index(size)), wide))
-    ok = both(apply("ge", wide, index(0)), apply("lt", wide, index(size)))
-    ctx.require(ok, f"an index of `{op}` is out of range for axis {axis}, which has size {size_text(size)}")
+    wide, _ = wrapped_index(ctx, i, size, axis, op)
     # Not a polynomial: extrema of names that are known at run time only have no simpler form to be found.
     low = Apply("maximum", (wide, index(0)), DType.i64)
     return ctx.let(Apply("minimum", (low, index(size - 1)), DType.i64))
@@ -90,3 +126,52 @@ def guarded(facts: Facts, size: Dim, value: Expr, otherwise: Expr) -> Expr:
 def collapsed(t: TensorType, axis: int) -> tuple[Dim, Dim, Dim]:
     """A row-major array seen as [outer, size, inner] around one axis."""
     return Dim.product(t.dims[:axis]), t.dims[axis], Dim.product(t.dims[axis + 1 :])
+
+
+# ---------------------------------------------------------------------------------------------------- kernels
+
+
+def tiles(k: KernelBuilder, size: Dim, width: int, body: Callable[[Expr, Expr], None]) -> None:
+    """Calls `body` with the bounds of each run of `width` out of `size`, in parallel."""
+
+    def tile(t: Expr) -> None:
+        start = mul(t, index(width))
+        assert isinstance(start, Index)
+        body(start, index(Dim.min(size, start.dim + width)))
+
+    k.loop("tile", index(0), index(Dim.ceildiv(size, width)), tile, "parallel")
+
+
+def copy_array(k: KernelBuilder, source: Array1, target: Array1) -> None:
+    """All elements, unless both are the same buffer."""
+    if source.buffer == target.buffer:
+        return
+    dtype = source.type.dtype
+
+    def one(i: Expr) -> None:
+        k.store(target.buffer, i, k.load(source.buffer, i, dtype))
+
+    tiles(k, source.type.size, COPIED, lambda start, stop: k.loop("i", start, stop, one, "vector"))
+
+
+def nest(
+    k: KernelBuilder, sizes: Sequence[Dim], kinds: Sequence[str], body: Callable[[tuple[Expr, ...]], None]
+) -> None:
+    """Loops over all positions, the last axis innermost."""
+
+    def level(position: tuple[Expr, ...]) -> None:
+        d = len(position)
+        if d == len(sizes):
+            body(position)
+        else:
+            k.loop(f"i{d}", index(0), index(sizes[d]), lambda i: level((*position, i)), kinds[d])
+
+    level(())
+
+
+def offset(dims: Sequence[Dim], position: Sequence[Expr]) -> Expr:
+    """The row-major offset of a position."""
+    total: Expr = index(0)
+    for size, i in zip(dims, position, strict=True):
+        total = add(mul(total, index(size)), i)
+    return total

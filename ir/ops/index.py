@@ -100,11 +100,7 @@ class Take(ElementOp):
         if cls.several:
             yield sample(tensor("f32", 7, "m"), tensor("i64"), 0)
         x, bad = tensor("f32", "n", 2), tensor("i64", 3)
-        yield Sample(
-            cls(0), (x, bad), SIZES, make=lambda rng, b: (np.ones((b["n"], 2), "f4"), np.array([0, b["n"], -1]))
-        )
-
-    several: ClassVar[bool] = True
+        yield Sample(cls(0), (x, bad), SIZES, make=_one_beyond)
 
     @classmethod
     def refused(cls) -> Iterable[Refused]:
@@ -112,6 +108,11 @@ class Take(ElementOp):
         yield Refused(cls(2), (x, i), f"axis 2 of `{cls.name}` is out of range for rank 2")
         yield Refused(cls(0), (tensor("f32"), i), f"axis 0 of `{cls.name}` is out of range for rank 0")
         yield Refused(cls(0), (x, tensor("f32", "m")), f"`{cls.name}` takes integer tensors; y is f32[m]")
+
+
+def _one_beyond(rng: np.random.Generator, binding: dict[str, int]) -> tuple[Array | None, ...]:
+    n = binding["n"]
+    return np.ones((n, 2), np.float32), np.array([0, n, -1])
 
 
 @dataclass(frozen=True)
