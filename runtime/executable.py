@@ -63,7 +63,7 @@ class Executable:
             return self._functions[_MAIN]
         return next(iter(self._functions.values())) if len(self._functions) == 1 else None
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         main = self._main
         if main is None:
             raise self._no_main()

@@ -67,6 +67,8 @@ def _refuse(address: int) -> int:
 class Function:
     """Callable with arrays, by position or by parameter name; `out` takes buffers for the results.
 
+    A parameter that is itself called `out` can be given by position only.
+
     Any number of threads may call it at once.
     """
 
@@ -140,7 +142,7 @@ class Function:
         outputs = ", ".join(map(str, self.signature.outputs))
         return f"@{self.name}({self._named.declaration(self.signature.params)}) -> ({outputs})"
 
-    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         if named or len(args) != self._given:
             args = self._named.bind(args, named)
         if out is not None:
@@ -196,17 +198,19 @@ class Function:
         return SizeError(f"@{self.name}: there is no memory for the result: {error}")
 
     def _kernel_failure(self, frame: Frame, record: int) -> Exception:
+        error = self._explain.failed_check(frame, record)
         self._free.append(frame)
-        return self._explain.failed_check(frame, record)
+        return error
 
     def _long_way(self, frame: Frame, args: tuple[Any, ...], out: Any) -> Any:
         try:
             export: Export | None = None
             inputs: list[Array] = []
             for param, value in zip(self._params, args, strict=True):
-                array, exporter = arrays.as_array(param, value)
-                inputs.append(array)
-                export = export or exporter
+                if type(value) is not np.ndarray:
+                    value, exporter = arrays.as_array(param, value)
+                    export = export or exporter
+                inputs.append(value)
             self._prepare_with(frame, inputs)
             made, given = self._results(frame, inputs, out)
             self._run_with(frame, made)
@@ -216,17 +220,19 @@ class Function:
         finally:
             self._free.append(frame)
 
-    def _write(self, frame: Frame, slot: int, items: list[Array]) -> object:
+    def _write(self, frame: Frame, store: Callable[..., None], at: int, items: list[Array]) -> object:
         """Puts the addresses of arrays into the frame, and returns what must live until they have been read."""
-        structs = [] if self._readable else [Lookalike.of(a) for a in items]
-        addresses = map(id, items) if self._readable else (s.address for s in structs)
-        struct.pack_into(f"@{len(items)}n", frame.buffer, slot * WORD, *addresses)
+        if self._readable:
+            store(frame.buffer, at, *map(id, items))
+            return None
+        structs = [Lookalike.of(a) for a in items]
+        store(frame.buffer, at, *(s.address for s in structs))
         return structs
 
     def _prepare_with(self, frame: Frame, inputs: list[Array]) -> None:
         """Runs `prepare`, giving it what it asks for; raises what it refuses."""
         while True:
-            pins = self._write(frame, self.signature.frame.arguments, inputs)
+            pins = self._write(frame, self._store, self._arguments, inputs)
             failure = self._prepare(frame.address)
             del pins
             if failure == 0:
@@ -241,7 +247,7 @@ class Function:
                 raise self._explain.refusal(frame)
 
     def _run_with(self, frame: Frame, made: list[Array]) -> None:
-        pins = self._write(frame, self.signature.frame.outputs, made)
+        pins = self._write(frame, self._store_outputs, self._results_at, made)
         record = self._run(frame.address)
         del pins
         if record:

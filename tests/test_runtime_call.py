@@ -450,6 +450,14 @@ def test_a_function_shows_its_declaration(adder: Executable) -> None:
     assert "@main(x: f32[n, 4]) -> (f32[n, 4])" in repr(adder)
 
 
+def test_a_parameter_called_self() -> None:
+    x, y = tensor("self", "f32", "n"), tensor("y", "f32", "n")
+    copy = Copy(Ref("param", "self"), Ref("output", "y"), Dim.of("n") * 4)
+    exe = executable(single((x,), (y,), (bind("n", "self.0", "self"),), (copy,)))
+    np.testing.assert_array_equal(exe(self=np.ones(2, np.float32)), [1, 1])
+    np.testing.assert_array_equal(exe["main"](self=np.ones(2, np.float32)), [1, 1])
+
+
 def test_no_arguments_and_no_results() -> None:
     exe = executable(single((), (tensor("y", "f32", 0, 3),), (), ()))
     assert exe().shape == (0, 3)
