@@ -1,10 +1,12 @@
 """Every check of a call: what it lets pass, and what it says."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pliant.compiler.codegen.host import emit_host
 from pliant.ir.dims import Dim
 from pliant.ir.facts import Compare, InRange, OneOf
 from pliant.ir.loops import CheckEqual, Launch, Program, Ref
@@ -270,3 +272,21 @@ def test_two_written_parameters_must_not_overlap() -> None:
     assert message(exe, LayoutError, memory[:4], memory[3:7]) == (
         "argument `a` of @main and argument `b` of @main are both written to, and share memory"
     )
+
+
+# -- programs that are not closed: faults of the compiler, found before anything runs
+
+
+def test_host_programs_that_are_not_closed() -> None:
+    x = tensor("x", "f32", "n")
+    steps = (bind("n", "x.0", "x"),)
+    launch = Launch("add_one", (Ref("param", "x"), Ref("param", "x")), (n,))
+    for program, said in (
+        (single((x,), (), (), ()), "'n'"),
+        (single((x,), (tensor("y", "f32", "m"),), steps, ()), "'m'"),
+        (single((x,), (), steps, (launch,)), "'add_one'"),
+        (single((x,), (), steps, (replace(launch, buffers=launch.buffers[:1]),), (add_one_kernel(),)), "add_one"),
+        (single((x,), (), steps, (replace(launch, buffers=(Ref("param", "z"),) * 2),), (add_one_kernel(),)), "'z'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            emit_host(program)
