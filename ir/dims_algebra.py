@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from .dims import Atom, Dim
 
+MAX_EQUATIONS = 4
+MAX_ATOMS = 10
+MAX_DEGREE = 4
+
 
 class _Names:
-    """Atoms as sympy symbols and back; divisions and extrema are symbols too."""
+    """Atoms as sympy symbols; divisions and extrema are symbols too."""
 
     def __init__(self) -> None:
         self.symbols: dict[Atom, Any] = {}
@@ -23,43 +27,21 @@ class _Names:
             terms.append(sympy.Mul(coefficient, *factors))
         return sympy.Add(*terms)
 
-    def dim(self, expression: Any) -> Dim | None:
-        """None when a coefficient is not an integer."""
-        import sympy
 
-        atoms = list(self.symbols)
-        generators = [self.symbols[atom] for atom in atoms]
-        if not generators:
-            return Dim.of(int(expression)) if expression.is_Integer else None
-        result = Dim.of(0)
-        for powers, coefficient in sympy.Poly(expression, *generators).terms():
-            if not coefficient.is_Integer:
-                return None
-            factors = [Dim({(atom,): 1}) for atom, power in zip(atoms, powers, strict=True) for _ in range(power)]
-            result = result + Dim.product([int(coefficient), *factors])
-        return result
+def in_ideal(dim: Dim, equations: Sequence[Dim]) -> bool:
+    """Whether `dim` is a combination of `equations` with polynomial factors, and so 0 wherever all of them are.
 
-
-def in_ideal(dim: Dim, equations: Iterable[Dim]) -> bool:
-    """Whether `dim` is a combination of `equations` with polynomial factors, and so 0 wherever all of them are."""
+    By a Groebner basis, whose size can explode: False, unasked, for more than a handful of small equations.
+    """
     import sympy
 
+    involved = [dim, *equations]
+    atoms = {atom for d in involved for atom in d.atoms}
+    degree = max(len(monomial) for d in involved for monomial, _ in d.terms)
+    if len(equations) > MAX_EQUATIONS or len(atoms) > MAX_ATOMS or degree > MAX_DEGREE:
+        return False
     names = _Names()
     goal = names.express(dim)
     known = [names.express(equation) for equation in equations]
     basis = sympy.groebner(known, *names.symbols.values(), order="grevlex")
     return bool(basis.contains(goal))
-
-
-def factors(dim: Dim) -> tuple[tuple[Dim, int], ...]:
-    """Irreducible factors over the integers with their powers, the integer content first if it is not 1."""
-    import sympy
-
-    names = _Names()
-    content, parts = sympy.factor_list(names.express(dim))
-    result = [] if content == 1 else [(Dim.of(int(content)), 1)]
-    for part, power in parts:
-        factor = names.dim(part)
-        assert factor is not None  # factors over the integers have integer coefficients
-        result.append((factor, int(power)))
-    return tuple(result)

@@ -186,6 +186,7 @@ PROVEN: list[tuple[list[Fact], Fact]] = [
     ([eq(k * d, h)], eq(n * k * d, n * h)),
     ([eq(a * b, c * d)], eq(a * b * n, c * d * n)),
     ([eq(a * b, c * d), eq(c * h, k)], eq(a * b * h, d * k)),
+    ([eq(a * b, c * d), eq(a * h, c * k)], eq(b * c * k, c * d * h)),  # by a Groebner basis
     ([eq(2 * a, 3 * b)], eq(a % 3, 0)),
     ([eq(n * h, m * h), InRange(h, 1)], eq(n, m)),
     ([InRange(h, 1), eq(n * h, m * h)], eq(n, m)),
