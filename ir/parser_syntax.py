@@ -30,7 +30,7 @@ _ANCHOR = re.compile(
 )
 _VALUES = frozenset({"NAME", "INT", "FLOAT", "STRING", "DTYPE", "CONSTANT", "GLOBAL", "LPAR", "LSQB", "MINUS"})
 _STATEMENTS = frozenset({"TARGET", "UPDATE", "BIND", "GLOBAL"})
-_OPERATORS = frozenset({"PLUS", "MINUS", "STAR", "PERCENT", "FIELD"})
+_OPERATORS = frozenset({"PLUS", "MINUS", "STAR", "PERCENT", "FIELD", "DIVIDE"})
 _WORDS = {
     "NAME": "a name",
     "TARGET": "a statement",
@@ -41,6 +41,7 @@ _WORDS = {
     "STRING": "a string",
     "CONSTANT": "`true`",
     "END": "`return`",
+    "QUOTED": "a quoted name",
     "CMP": "a comparison (`<=`, `==`, ...)",
     "FIELD": "a field",
     "$END": "the end of the file",
@@ -61,27 +62,31 @@ class Syntax:
     broken: frozenset[str] = frozenset()
 
 
+GRAPH = "grammar.lark"
+LOOPS = "grammar_loops.lark"
+_STARTS = {GRAPH: ["module", "type", "where", "expr"], LOOPS: ["program"]}
+
+
 @cache
-def _grammar() -> lark.Lark:
-    text = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
+def _grammar(file: str, tree: Any) -> lark.Lark:
+    text = Path(__file__).with_name(file).read_text(encoding="utf-8")
     return lark.Lark(
-        text,
-        parser="lalr",
-        lexer="contextual",
-        start=["module", "type", "where", "expr"],
-        transformer=TreeBuilder(),
-        maybe_placeholders=True,
+        text, parser="lalr", lexer="contextual", start=_STARTS[file], transformer=tree, maybe_placeholders=True
     )
 
 
-def parse_syntax(text: str, file: str, start: str = "module") -> Syntax:
+_TREE = TreeBuilder()
+
+
+def parse_syntax(text: str, file: str, start: str = "module", tree: Any = _TREE) -> Syntax:
     """The syntax tree of `text`; never raises for bad text."""
+    grammar = _grammar(LOOPS if start == "program" else GRAPH, tree)
     diagnostics: list[Diagnostic] = []
     broken: set[str] = set()
     current = text
     while True:
         try:
-            return Syntax(_grammar().parse(current, start=start), diagnostics, frozenset(broken))
+            return Syntax(grammar.parse(current, start=start), diagnostics, frozenset(broken))
         except UnexpectedInput as problem:
             place, diagnostic = _describe(problem, current, file)
             diagnostics.append(diagnostic)
@@ -202,12 +207,13 @@ def _expected(accepts: set[str]) -> str:
 
 
 def _is_operator(name: str) -> bool:
-    return name in _OPERATORS or _literal(name) == "`//`"
+    return name in _OPERATORS
 
 
 @cache
 def _literals() -> dict[str, str]:
-    return {t.name: f"`{t.pattern.value}`" for t in _grammar().terminals if t.pattern.type == "str"}
+    terminals = [*_grammar(LOOPS, None).terminals, *_grammar(GRAPH, _TREE).terminals]
+    return {t.name: f"`{t.pattern.value}`" for t in terminals if t.pattern.type == "str"}
 
 
 def _literal(name: str) -> str:

@@ -156,86 +156,13 @@ def _binary(kind: str) -> Callable[[object, list[Any]], Node]:
     return lambda _, c: Node(kind, (c[0], c[-1]), c[0].first, c[-1].last)
 
 
-class TreeBuilder:
-    """One method a rule; `c` are its children, tokens and nodes, None for what is left out."""
-
-    # -- module
-
-    def module(self, c: list[Any]) -> list[ItemNode]:
-        return c
-
-    def weight(self, c: list[Any]) -> WeightNode:
-        return WeightNode(c[0], c[1], c[2] or [])
-
-    def const(self, c: list[Any]) -> ConstNode:
-        return ConstNode(*c)
-
-    def func(self, c: list[Any]) -> FuncNode:
-        name, params, results, facts, *likely, body = c
-        return FuncNode(name, params or [], results or [], facts or [], likely, body)
-
-    def likely(self, c: list[Any]) -> tuple[Token, list[Any]]:
-        return c[0], c[1:]
-
-    def param(self, c: list[Any]) -> ParamNode:
-        return ParamNode(c[0] is not None, c[1], c[2])
+class ExpressionTree:
+    """The rules of expressions and facts; `c` are the children, tokens and nodes, None for what is left out."""
 
     def _items(self, c: list[Any]) -> list[Any]:
         return c
 
-    params = types = where = targets = exprs = inits = args = _items
-
-    # -- statements
-
-    def block(self, c: list[Any]) -> BlockNode:
-        first, *statements, end, last = c
-        token, results = end if end is not None else (None, [])
-        return BlockNode(statements, token, results, first, last)
-
-    def end(self, c: list[Any]) -> tuple[Token, list[Node]]:
-        return c[0], c[1] or []
-
-    def let(self, c: list[Any]) -> LetNode:
-        return LetNode(c[0], c[1], c[2] or [])
-
-    def target(self, c: list[Any]) -> TargetNode:
-        return TargetNode(c[0], c[1])
-
-    def update(self, c: list[Any]) -> UpdateNode:
-        return UpdateNode(c[0], c[1])
-
-    def bind(self, c: list[Any]) -> BindNode:
-        return BindNode(c[0], c[1], c[2] or [])
-
-    def bare(self, c: list[Any]) -> LetNode:
-        return LetNode([], c[0], [])
-
-    def if_(self, c: list[Any]) -> IfNode:
-        return IfNode(*c)
-
-    def while_(self, c: list[Any]) -> WhileNode:
-        return WhileNode(c[0], _present(c[1]), c[2], c[3])
-
-    def scan(self, c: list[Any]) -> ScanNode:
-        return ScanNode(c[0], _present(c[1]), _present(c[2]), c[3])
-
-    def init(self, c: list[Any]) -> tuple[Token, Node]:
-        return c[0], c[1]
-
-    # -- types and facts
-
-    def tensor(self, c: list[Any]) -> Node:
-        return Node("tensor", (str(c[0]), c[1] or []), c[0], c[2])
-
-    def unranked(self, c: list[Any]) -> Node:
-        return Node("tensor", (str(c[0]), None), c[0], c[2])
-
-    def tuple_type(self, c: list[Any]) -> Node:
-        first, *items, comma, last = c
-        items = _present(items)
-        if len(items) == 1 and comma is None:
-            return items[0]  # type: ignore[no-any-return]
-        return Node("tuple_type", items, first, last)
+    where = exprs = _items
 
     def compare(self, c: list[Any]) -> Node:
         return Node("compare", (str(c[1]), c[0], c[2]), c[0].first, c[2].last)
@@ -283,6 +210,85 @@ class TreeBuilder:
 
     def array(self, c: list[Any]) -> Node:
         return Node("array", c[1] or [], c[0], c[2])
+
+
+class TreeBuilder(ExpressionTree):
+    """One method a rule; `c` are its children, tokens and nodes, None for what is left out."""
+
+    # -- module
+
+    def module(self, c: list[Any]) -> list[ItemNode]:
+        return c
+
+    def weight(self, c: list[Any]) -> WeightNode:
+        return WeightNode(c[0], c[1], c[2] or [])
+
+    def const(self, c: list[Any]) -> ConstNode:
+        return ConstNode(*c)
+
+    def func(self, c: list[Any]) -> FuncNode:
+        name, params, results, facts, *likely, body = c
+        return FuncNode(name, params or [], results or [], facts or [], likely, body)
+
+    def likely(self, c: list[Any]) -> tuple[Token, list[Any]]:
+        return c[0], c[1:]
+
+    def param(self, c: list[Any]) -> ParamNode:
+        return ParamNode(c[0] is not None, c[1], c[2])
+
+    params = types = targets = inits = args = ExpressionTree._items
+
+    # -- statements
+
+    def block(self, c: list[Any]) -> BlockNode:
+        first, *statements, end, last = c
+        token, results = end if end is not None else (None, [])
+        return BlockNode(statements, token, results, first, last)
+
+    def end(self, c: list[Any]) -> tuple[Token, list[Node]]:
+        return c[0], c[1] or []
+
+    def let(self, c: list[Any]) -> LetNode:
+        return LetNode(c[0], c[1], c[2] or [])
+
+    def target(self, c: list[Any]) -> TargetNode:
+        return TargetNode(c[0], c[1])
+
+    def update(self, c: list[Any]) -> UpdateNode:
+        return UpdateNode(c[0], c[1])
+
+    def bind(self, c: list[Any]) -> BindNode:
+        return BindNode(c[0], c[1], c[2] or [])
+
+    def bare(self, c: list[Any]) -> LetNode:
+        return LetNode([], c[0], [])
+
+    def if_(self, c: list[Any]) -> IfNode:
+        return IfNode(*c)
+
+    def while_(self, c: list[Any]) -> WhileNode:
+        return WhileNode(c[0], _present(c[1]), c[2], c[3])
+
+    def scan(self, c: list[Any]) -> ScanNode:
+        return ScanNode(c[0], _present(c[1]), _present(c[2]), c[3])
+
+    def init(self, c: list[Any]) -> tuple[Token, Node]:
+        return c[0], c[1]
+
+    # -- types
+
+    def tensor(self, c: list[Any]) -> Node:
+        return Node("tensor", (str(c[0]), c[1] or []), c[0], c[2])
+
+    def unranked(self, c: list[Any]) -> Node:
+        return Node("tensor", (str(c[0]), None), c[0], c[2])
+
+    def tuple_type(self, c: list[Any]) -> Node:
+        first, *items, comma, last = c
+        items = _present(items)
+        if len(items) == 1 and comma is None:
+            return items[0]  # type: ignore[no-any-return]
+        return Node("tuple_type", items, first, last)
 
 
 def _present(items: list[Any] | None) -> list[Any]:

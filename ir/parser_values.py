@@ -173,16 +173,18 @@ def to_type(node: Node, scope: Scope, binding: bool = False) -> Type:
     return TensorType(DType(dtype), tuple(to_dim(d, scope, binding) for d in dims))
 
 
-def to_fact(node: Node, scope: Scope) -> Fact:
+def to_fact(node: Node, scope: Scope, binding: bool = False) -> Fact:
+    """The fact; with `binding`, unknown names become symbols of the scope."""
     span = node.span(scope.file)
     if node.kind == "compare":
         op, left, right = node.value
-        return Compare(op, to_dim(left, scope), to_dim(right, scope), span)
+        return Compare(op, to_dim(left, scope, binding), to_dim(right, scope, binding), span)
     if node.kind == "in_range":
         dim, low, high = node.value
-        return InRange(to_dim(dim, scope), to_dim(low, scope), None if high is None else to_dim(high, scope), span)
+        top = None if high is None else to_dim(high, scope, binding)
+        return InRange(to_dim(dim, scope, binding), to_dim(low, scope, binding), top, span)
     dim, values = node.value
-    return OneOf(to_dim(dim, scope), [_constant(v, scope) for v in values], span)
+    return OneOf(to_dim(dim, scope, binding), [_constant(v, scope) for v in values], span)
 
 
 def _constant(node: Node, scope: Scope) -> int:

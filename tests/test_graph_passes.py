@@ -231,8 +231,8 @@ def test_simplify_leaves_what_is_not_exact(statements: str) -> None:
 @pytest.mark.parametrize(
     ("statements", "left"),
     [
-        ("a = reshape(x, shape=[m, 4, n])\nb = reshape(a, shape=[4*m*n])\n"
-         "c = exp(b)\nd = reshape(c, shape=[4*m, n])\nreturn d",
+        (("a = reshape(x, shape=[m, 4, n])\nb = reshape(a, shape=[4*m*n])\n"
+         "c = exp(b)\nd = reshape(c, shape=[4*m, n])\nreturn d"),
          "b = reshape(x, shape=[4*m*n])\nc = exp(b)\nd = reshape(c, shape=[4*m, n])\nreturn d"),
         ("a = reshape(x, shape=[m, 4, n])\nb = reshape(a, shape=[4*m, n])\nreturn b", "return x"),
         ("a = unsqueeze(x, axis=0)\nb = squeeze(a, axis=0)\nreturn b", "return x"),
