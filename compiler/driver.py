@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,10 @@ class Compilation:
         self.progress("generating code")
         modules = self.llvm_modules
         objects = compile_many(list(modules.values()), self.target, self.opt)
+        from .emit import plan_json
+
         extras = {
+            "plan.json": plan_json(self),
             "ir/source.ir": print_module(self.module).encode(),
             "ir/graph.ir": print_module(self.graph).encode(),
         }
@@ -99,6 +103,7 @@ class Compilation:
             {c.name: const_array(c) for c in self.module.consts},
             self.target,
             extras,
+            producer=f"pliant {version('pliant')}",
         )
 
 

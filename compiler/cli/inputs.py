@@ -12,7 +12,7 @@ import numpy as np
 from ...ir.diagnostics import error
 from ...ir.dims import Dim
 from ...ir.facts import Fact
-from ...ir.graph import Function, Module
+from ...ir.graph import Function, MatchCast, Module, Var
 from ...ir.types import TensorType, TupleType, Type
 from . import options
 
@@ -42,15 +42,29 @@ def given_arrays(function: Function, inputs: Iterable[str]) -> dict[str, np.ndar
 
 def choose_sizes(module: Module, function: Function, given: Mapping[str, int], fixed: Mapping[str, int]) -> dict[str, int]:
     """A size for every symbol: those given, then likely or small ones that satisfy the facts."""
-    symbols = sorted(_symbols(p.type for p in function.params) | _symbols(w.type for w in module.weights))
+    symbols = sorted(_symbols(declared_types(function).values()) | _symbols(w.type for w in module.weights))
     facts = (*function.facts, *(f for w in module.weights for f in w.facts))
     unknown = sorted(set(given) - set(symbols))
     if unknown:
         raise error(f"there is no symbol `{unknown[0]}`", helps=(f"there are {', '.join(symbols) or 'none'}",))
     sizes = {**fixed, **given}
+    for fact in facts:
+        if fact.symbols <= sizes.keys() and not fact.holds(sizes):
+            at = ", ".join(f"{s}={sizes[s]}" for s in sorted(fact.symbols))
+            raise error(f"{at} contradicts the fact `{fact}`", fact.span)
     likely = {item.symbol: item.values for item in function.likely}
     _search([s for s in symbols if s not in sizes], sizes, facts, likely)
     return sizes
+
+
+def declared_types(function: Function) -> dict[str, Type]:
+    """Parameter types; where the rank is unknown, that of the match_cast on it."""
+    types = {p.name: p.type for p in function.params}
+    for s in function.body.statements:
+        if isinstance(s, MatchCast) and isinstance(s.operand, Var) and s.target.type is not None:
+            if getattr(types.get(s.operand.name), "shape", ()) is None:
+                types[s.operand.name] = s.target.type
+    return types
 
 
 def _search(

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ...runtime import Artifact
+from ...runtime.contract import Step
 from . import show
 
 
@@ -32,16 +33,25 @@ def command(file: Path, as_json: bool, stage: str | None) -> None:
         return
     contract = artifact.contract
     machine = contract.machine
-    click.echo(f"{file}: for {machine.triple}, {machine.cpu} ({', '.join(machine.features)})")
+    click.echo(f"{file}: for {machine.triple}, {machine.cpu} with {len(machine.features)} features (--json lists them)")
     for w in contract.weights:
         click.echo(f"  weight @{w.name}: {w}{' (in the artifact)' if w.member else ' (to be given at load)'}")
     for f in contract.functions:
         params = ", ".join(f"{'inout ' if p.inout else ''}{p.name}: {p}" for p in f.params)
         click.echo(f"\n@{f.name}({params}) -> {', '.join(str(o) for o in f.outputs)}")
         for step in f.steps:
-            click.echo(f"    {step}")
+            click.echo(f"    {_step(step)}")
         _plan(plans.get(f.name, {}))
     _sizes(artifact)
+
+
+def _step(step: Step) -> str:
+    """One thing that is bound or checked at every call."""
+    if step.kind == "bind":
+        text = f"{step.symbol} = {step.value}" + (f" // {step.divisor}, exactly" if step.divisor != "1" else "")
+    else:
+        text = f"{step.value} == {step.expected}" if step.kind == "equal" else step.value
+    return f"{text:28} {step.origin if step.kind != 'fact' else ''} {f'({step.at})' if step.at else ''}".rstrip()
 
 
 def _plan(plan: dict[str, Any]) -> None:

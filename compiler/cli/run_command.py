@@ -16,12 +16,11 @@ from ...ir.infer_module import infer_module
 from ...ir.interpret import interpret
 from ...ir.parser import parse_module
 from ...runtime import Artifact, Executable, LoadError
-from ...runtime.container import is_container
 from ..codegen.llvm import resolve
 from ..driver import Compilation, read_source
 from ..target import Target
 from . import options, show
-from .inputs import choose_sizes, given_arrays, random_array, random_value
+from .inputs import choose_sizes, declared_types, given_arrays, random_array, random_value
 
 SOURCE = "ir/source.ir"
 
@@ -54,7 +53,8 @@ def command(
     stored = {t.name: artifact.tensor(t) for t in artifact.contract.weights if t.member is not None}
     values = _weights(module, weights, {k: v for k, v in stored.items() if v is not None}, rng, sizes)
     exe = Executable(artifact, values or None)
-    arguments = {p.name: given.get(p.name) if p.name in given else random_value(rng, p.type, sizes) for p in function.params}
+    types = declared_types(function)
+    arguments = {n: given[n] if n in given else random_value(rng, t, sizes) for n, t in types.items()}
     reference = {k: _copied(v) for k, v in arguments.items()}
     start = time.perf_counter()
     results = exe[function.name](**arguments)
@@ -72,7 +72,7 @@ def command(
 
 def _open(file: Path, target: str) -> tuple[Artifact, Module]:
     """The artifact, and the program it was made from."""
-    if not is_container(file):
+    if file.suffix != ".pliant" and file.open("rb").read(2) != b"PK":
         module = read_source(file)
         with show.progress() as progress:
             compilation = Compilation(module, resolve(Target.parse(target)), progress=progress)

@@ -12,7 +12,9 @@ from rich.table import Table
 
 from ...ir.diagnostics import Diagnostic
 from ...ir.graph import Module
+from ...ir.loops import Program
 from ...ir.printer import print_module
+from ...ir.printer_loops import print_program
 
 
 def diagnostics(found: Iterable[Diagnostic], sources: Mapping[str, str]) -> None:
@@ -33,7 +35,9 @@ def error(message: str) -> None:
 
 def any_stage(ir: object) -> str:
     """A module or program as text."""
-    return print_module(ir) if isinstance(ir, Module) else repr(ir)
+    if isinstance(ir, Module):
+        return print_module(ir)
+    return print_program(ir) if isinstance(ir, Program) else repr(ir)
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:

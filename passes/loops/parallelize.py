@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ...ir.dims import Dim
 from ...ir.loops import For, Index, Kernel, Let, Local, Stmt, walk_stmts
@@ -17,6 +18,8 @@ class Parallelize:
     iterations, so that it still runs over adjacent elements; any other loop gives each of its iterations.  An outer
     loop of at least `enough` iterations is left alone.
     """
+
+    name: ClassVar[str] = "parallelize"
 
     enough: int = 64
     block: int = 4096

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ...ir.dims import Dim, linear
 from ...ir.loops import (
@@ -43,6 +44,8 @@ class Simplify:
     Two loops collapse when every index in the body moves with them as with one: coefficient of the outer variable ==
     extent of the inner loop * coefficient of the inner variable.
     """
+
+    name: ClassVar[str] = "simplify-loops"
 
     collapse: bool = True
     hoist: bool = True

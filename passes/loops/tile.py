@@ -13,6 +13,7 @@ Every extent may be symbolic.  Rows are dealt out evenly over the tiles (7 rows 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ...ir.dims import Dim
 from ...ir.loops import (
@@ -45,6 +46,8 @@ DOT_LIMIT = 3
 @dataclass(frozen=True)
 class Tile:
     """Rewrites every `Contract`.  `row_block`, `inner_block` and `col_block` are the blocks of rows, k and columns."""
+
+    name: ClassVar[str] = "tile"
 
     vector_bytes: int = 32
     row_block: int = 96

@@ -6,6 +6,7 @@ LLVM does the vectorising; this pass arranges loops so that it can: the innermos
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ...ir.dims import Dim
 from ...ir.loops import (
@@ -36,6 +37,8 @@ class Vectorize:
     A reduction that walks down a column while its neighbours are adjacent (a sum over the first axis) becomes a loop
     over rows with `block` accumulators in an array, the loop over columns innermost.
     """
+
+    name: ClassVar[str] = "vectorize"
 
     block: int = 128
 

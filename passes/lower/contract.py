@@ -59,7 +59,7 @@ class _Contract:
                 self.memo[self.head.name] = self.e.let(cast(Name(acc, c.accumulator), self.head.type.dtype))
                 for node in self.group.members:
                     if node.name in self.scope.fusion.stored:
-                        store(self.e, self.scope, node.name, self.position, self._value(node.name))
+                        store(self.e, self.scope, node.name, self._at(node.name), self._value(node.name))
             self.e.emit(Contract(m, n, k, rows, cols, inner, acc, c.accumulator, lhs, rhs, tuple(epilogue)))
         return close(self.scope, self.e, self.name, self.group)
 
@@ -92,6 +92,10 @@ class _Contract:
         self.scope.packs[pack.name] = pack
         return pack
 
+    def _at(self, name: str) -> tuple[Expr, ...]:
+        """Where the member's element of this accumulator stands in its own shape."""
+        return tuple(index(0) if d is None else self.position[d] for d in self.group.layout[name])
+
     def _read(self, name: str, position: tuple[Expr, ...]) -> Expr:
         return self._value(name) if name in self.nodes else self.scope.load(name, position)
 
@@ -99,8 +103,7 @@ class _Contract:
         known = self.memo.get(name)
         if known is None:
             node: Node = self.nodes[name]
-            position = tuple(p for p in self.position)
-            value = element(self.flow, node, self.e, position, self.scope.fusion.inline, self._read)
+            value = element(self.flow, node, self.e, self._at(name), self.scope.fusion.inline, self._read)
             known = self.memo[name] = self.e.let(value)
         return known
 

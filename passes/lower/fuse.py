@@ -204,20 +204,20 @@ class Fuser:
             return None
         if self._same(group.dims, node.type.dims) and self._at_home(group, accesses, range(node.type.rank)):
             return tuple(range(node.type.rank))
-        if group.kind != "row":
-            return None
-        layout = self._reduced_layout_from(group, node, accesses)
+        layout = self._layout_from_reads(group, node, accesses)
         return layout if layout is not None and self._at_home(group, accesses, layout) else None
 
-    def _reduced_layout_from(
+    def _layout_from_reads(
         self, group: Group, node: Node, accesses: tuple[Access, ...]
     ) -> tuple[int | None, ...] | None:
-        """A node over reduced values has one element per row; which dimension is which follows from its reads."""
+        """Which dimension is which follows from what is read where.
+
+        It fits if it covers the group's whole space (a permutation: stored where it belongs), or if it is computed from
+        reduced values alone and has one element per row.
+        """
         layout: list[int | None] = [None] * node.type.rank
         names = {v: d for d, v in enumerate(variables(node.type.rank))}
         members = [a for a in accesses if a.name in group.layout]
-        if not members or any(self._varies_in_row(group, a.name) for a in members):
-            return None
         for a in members:
             for where, i in zip(group.layout[a.name], a.position, strict=True):
                 if where is not None and isinstance(i, Index) and i.dim in names:
@@ -225,8 +225,11 @@ class Fuser:
         for d, size in zip(layout, node.type.dims, strict=True):
             if (d is None and size != ONE) or (d is not None and not self._same((group.dims[d],), (size,))):
                 return None
-        outer = [d for d, size in enumerate(group.dims) if d not in group.axes and size != ONE]
-        return tuple(layout) if sorted(d for d in layout if d in outer) == outer else None
+        covered = sorted(d for d in layout if d is not None and group.dims[d] != ONE)
+        space = [d for d, size in enumerate(group.dims) if size != ONE]
+        rows = [d for d in space if d not in group.axes]
+        reduced = group.kind == "row" and not any(self._varies_in_row(group, a.name) for a in members)
+        return tuple(layout) if covered == space or (reduced and covered == rows) else None
 
     def _varies_in_row(self, group: Group, name: str) -> bool:
         return any(d in group.axes for d in group.layout[name] if d is not None)

@@ -83,6 +83,9 @@ def function_host(
     steps = binding_steps(given, inherited, scope.facts, function.facts, {})
     bound = inherited | {s.symbol for s in steps if isinstance(s, BindSymbol)}
     for cast in flow.casts:
+        if flow.types[flow.alias_of[cast.target.name]] == cast.target.type:
+            steps.extend(CheckFact(f, str(f), f.span) for f in cast.facts)  # the sizes are the parameter's own
+            continue
         more = _cast_steps(scope, cast, bound)
         bound |= {s.symbol for s in more if isinstance(s, BindSymbol)}
         steps.extend(more)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ...ir import graph
+from ...ir.diagnostics import error
 from ...ir.dims import Dim
 from ...ir.loops import Expr, Index
 from ...ir.op import AliasOp, Array, ElementContext, ElementOp, InferContext, Input, Op, Sample
@@ -108,6 +109,7 @@ def dataflow(module: graph.Module, function: graph.Function) -> Dataflow:
         env[p.name] = _declare(flow, p.name, p.type)
     for s in function.body.statements:
         _statement(flow, env, s)
+    _known_ranks(flow)
     flow.results = [_stored_scalars(flow, _resolve(env, r)) for r in function.body.results]
     return flow
 
@@ -145,6 +147,7 @@ def _statement(flow: Dataflow, env: dict[str, ResultTree], s: graph.Statement) -
     elif isinstance(s, graph.MatchCast):
         value = _resolve(env, s.operand)
         assert isinstance(value, str) and isinstance(s.target.type, TensorType)
+        _give_rank(flow, value, s)
         env[s.target.name] = _alias(flow, s.target.name, s.target.type, value)
         flow.casts.append(s)
     elif isinstance(s, graph.Update):
@@ -174,6 +177,29 @@ def _apply(flow: Dataflow, env: dict[str, ResultTree], s: graph.Apply) -> None:
     flow.order.append(node)
     for name in node.names:
         flow.nodes[name] = node
+
+
+def _give_rank(flow: Dataflow, name: str, s: graph.MatchCast) -> None:
+    """A parameter of unknown rank has the rank, and is checked against the sizes, of the match_cast on it."""
+    assert isinstance(s.target.type, TensorType)
+    if flow.types[name].shape is None:
+        flow.types[name] = flow.sources[name] = s.target.type
+    elif flow.types[name].rank != s.target.type.rank:
+        raise error(
+            f"{name} is {flow.types[name]}, and cannot be {s.target.type} too",
+            s.span,
+            helps=("one call takes one rank: make two functions of it",),
+        )
+
+
+def _known_ranks(flow: Dataflow) -> None:
+    for name, type_ in flow.sources.items():
+        if type_.shape is None:
+            raise error(
+                f"the rank of `{name}` is not known: {type_} can be compiled only where a match_cast gives it one",
+                next((p.span for p in flow.function.params if p.name == name), None),
+                helps=(f"write `y: {type_.dtype}[n, m] = match_cast({name})` and use y",),
+            )
 
 
 def _alias(flow: Dataflow, name: str, type_: TensorType, value: str) -> str:
