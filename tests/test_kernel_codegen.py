@@ -349,3 +349,12 @@ def test_compiling_several_modules_gives_the_same_objects() -> None:
     assert compile_many(texts, NATIVE) == [compile_ir(t, NATIVE) for t in texts]
     assert compile_many([], NATIVE) == []
     assert resolve(NATIVE) == NATIVE
+
+
+def test_arithmetic_rounds_as_written() -> None:
+    """No product is fused into a sum outside reductions: the difference of equal squares is 0."""
+    x, y = operand(0, f32), operand(1, f32)
+    squares = Apply("sub", (Apply("mul", (x, x), f32), Apply("mul", (y, y), f32)), f32)
+    loaded = Loaded(pointwise("k", Apply("sqrt", (squares,), f32), f32, f32, f32))
+    a = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    assert not run(loaded, "k", a, a.copy(), result=f32).any()

@@ -12,10 +12,10 @@ from .kernel_index import Int, emit_dim
 from .kernel_scalar import emit_apply
 from .kernel_scope import BufferRef, LocalVar, Scope
 
-# Products may fuse into sums.  Nothing that would change NaN, infinities or the sign of zero is allowed; only the sum
-# of a vectorised reduction may be taken in another order.
-PLAIN = "contract"
+# Arithmetic is exactly what the program says, rounding by rounding: with products fused into sums, a*a - b*b would not
+# be 0 where a == b.  Only the sum of a vectorised reduction may be taken in another order, and take products in.
 REDUCTION = "reassoc nsz contract"
+PRODUCT = "contract"
 
 
 @dataclass
@@ -71,11 +71,18 @@ class ExprEmitter:
         return value
 
     def _apply(self, node: Apply, scope: Scope, reduced: str | None) -> Value:
-        args = tuple(self.emit(a, scope, reduced) for a in node.args)
         sums = reduced is not None and any(isinstance(a, Name) and a.name == reduced for a in node.args)
-        result = emit_apply(self.f, node.fn, args, node.dtype, REDUCTION if sums else PLAIN)
+        args = tuple(self._term(a, scope) if sums else self.emit(a, scope, reduced) for a in node.args)
+        result = emit_apply(self.f, node.fn, args, node.dtype, REDUCTION if sums else "")
         # Comparisons aside, a function whose operands and result differ in type means the result converted.
         return result if result.dtype is node.dtype else convert(self.f, result, node.dtype)
+
+    def _term(self, node: Expr, scope: Scope) -> Value:
+        """What a reduction adds up."""
+        if not (isinstance(node, Apply) and node.fn in ("mul", "square")):
+            return self.emit(node, scope)
+        args = tuple(self.emit(a, scope) for a in node.args)
+        return emit_apply(self.f, node.fn, args, node.dtype, PRODUCT)
 
     def address(self, buffer: BufferRef, index: Expr, scope: Scope) -> str:
         offset = self.integer(index, scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.dims import Dim, linear
-from ...ir.loops import Alloc, Const, Expr, For, Index, Kernel, Stmt, bodies
+from ...ir.loops import Alloc, Const, Expr, For, Index, Kernel, Let, Stmt, bodies
 
 ALIGNMENT = 64
 STACK_BYTES = 16 * 1024
@@ -27,11 +27,14 @@ def _of_body(stmts: tuple[Stmt, ...]) -> Dim:
     """All allocations of a body live at once; the bodies inside it take turns."""
     own = Dim.of(0)
     deepest = Dim.of(0)
+    sizes: dict[str, Dim] = {}  # `Let`s that sizes may be written with
     for stmt in stmts:
+        if isinstance(stmt, Let) and isinstance(stmt.value, Index):
+            sizes[stmt.name] = stmt.value.dim.subs(sizes)
         if isinstance(stmt, Alloc) and in_scratch(stmt):
-            own = own + Dim.ceildiv(stmt.size * stmt.dtype.bytes, ALIGNMENT) * ALIGNMENT
+            own = own + Dim.ceildiv(stmt.size.subs(sizes) * stmt.dtype.bytes, ALIGNMENT) * ALIGNMENT
         for body in bodies(stmt):
-            inner = _of_body(body)
+            inner = _of_body(body).subs(sizes)
             if isinstance(stmt, For):
                 inner = _largest(inner, stmt)
             deepest = inner if deepest == 0 else deepest if inner == 0 else Dim.max(deepest, inner)

@@ -115,8 +115,8 @@ def _nest(stmt: Stmt) -> Nest | None:
         stmt = last
     if not (loops and isinstance(stmt, Contract)):
         return None
-    if variables & (stmt.rows.symbols | stmt.cols.symbols):
-        return None  # ragged: the number of tasks differs from one matrix to the next
+    if variables & (stmt.rows.symbols | stmt.cols.symbols | stmt.inner.symbols):
+        return None  # ragged: sizes differ from one matrix to the next
     return Nest(tuple(loops), tuple(lets), stmt)
 
 
