@@ -90,7 +90,7 @@ def parse_syntax(text: str, file: str, start: str = "module", tree: Any = _TREE)
         except UnexpectedInput as problem:
             place, diagnostic = _describe(problem, current, file)
             diagnostics.append(diagnostic)
-            region = _region(current, place, _at_token_start(problem)) if start == "module" else None
+            region = _region(current, place, problem) if start == "module" else None
             if region is None or len(diagnostics) >= MOST_ERRORS or not current[slice(*region)].strip():
                 return Syntax(None, diagnostics, frozenset(broken))
             removed = current[slice(*region)]
@@ -107,29 +107,37 @@ def _defined(removed: str) -> set[str]:
 # -- where to go on
 
 
-def _region(text: str, place: int, at_start: bool) -> tuple[int, int] | None:
+def _region(text: str, place: int, problem: UnexpectedInput) -> tuple[int, int] | None:
     """The stretch to drop: the statement around `place`, or the whole item when its head is wrong."""
     anchors = [m.start() for m in _ANCHOR.finditer(text)]
     items = {m.start() for m in _ITEM.finditer(text)}
     index = bisect_right(anchors, place) - 1
-    if index >= 0 and at_start and not text[anchors[index] : place].strip() and index > 0:
-        # The unexpected token starts a line of its own: what stands before it is not finished.
-        stop = anchors[index]
-        if stop in items:
-            start = max((i for i in items if i < stop), default=0)
-        elif text[stop:].lstrip().startswith("}"):
-            return _line(text, place) if anchors[index - 1] in items else (anchors[index - 1], stop)
-        else:
-            start = anchors[index - 1]
-            start = start if start not in items else stop
-            stop = stop if start != stop else _next(anchors, index, len(text))
-        return start, stop
+    starts_line = place == _line_start(text, place) and isinstance(problem, UnexpectedToken)
+    if index > 0 and starts_line and "TARGET" in _accepts(problem):
+        # What stands before is finished: only this line's statement is wrong.
+        return text.rfind("\n", 0, place) + 1, _next(anchors, index, len(text))
+    if index > 0 and starts_line and not text[anchors[index] : place].strip():
+        return _unfinished(text, place, anchors, index, items)
     if index < 0:
         return 0, anchors[0] if anchors else len(text)
     start = anchors[index]
     if start in items:
         return start, min((i for i in items if i > start), default=len(text))
     return start, _next(anchors, index, len(text))
+
+
+def _unfinished(text: str, place: int, anchors: list[int], index: int, items: set[int]) -> tuple[int, int]:
+    """The stretch to drop when a statement starts and what stands before it is not finished."""
+    before, stop = anchors[index - 1], anchors[index]
+    if stop in items:
+        return max((i for i in items if i < stop), default=0), stop
+    if text[stop:].lstrip().startswith("}"):
+        return _line(text, place) if before in items else (before, stop)
+    return (stop, _next(anchors, index, len(text))) if before in items else (before, stop)
+
+
+def _accepts(problem: UnexpectedInput) -> set[str]:
+    return set(problem.accepts or problem.expected) if isinstance(problem, UnexpectedToken) else set()
 
 
 def _next(anchors: list[int], index: int, end: int) -> int:
@@ -139,10 +147,6 @@ def _next(anchors: list[int], index: int, end: int) -> int:
 def _line(text: str, place: int) -> tuple[int, int]:
     end = text.find("\n", place)
     return text.rfind("\n", 0, place) + 1, end if end >= 0 else len(text)
-
-
-def _at_token_start(problem: UnexpectedInput) -> bool:
-    return isinstance(problem, UnexpectedToken) and problem.token.type != "$END"
 
 
 # -- what to say
@@ -160,7 +164,7 @@ def _describe(problem: UnexpectedInput, text: str, file: str) -> tuple[int, Diag
         return place, Diagnostic(f"unexpected character `{character}`", span, helps=helps)
     assert isinstance(problem, UnexpectedToken)
     token = problem.token
-    accepts = set(problem.accepts or problem.expected)
+    accepts = _accepts(problem)
     words = _expected(accepts)
     if token.type == "$END":
         line, column = _position(text, len(text.rstrip()))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
+from .diagnostics import CompileError
 from .graph import (
     Apply,
     Assign,
@@ -25,7 +25,8 @@ from .graph import (
     targets_of,
 )
 from .infer import default_dtype, flatten
-from .types import DType, TensorType, Type
+from .infer_function import FunctionInfer, Poison
+from .types import DType, TensorType
 
 
 def strip_types(module: Module) -> Module:
@@ -34,24 +35,31 @@ def strip_types(module: Module) -> Module:
 
 
 def _function(module: Module, function: Function) -> Function:
-    types: dict[str, Type | None] = {p.name: p.type for p in function.params}
-
-    def type_of(operand: Operand) -> TensorType | None:
-        if isinstance(operand, GlobalRef):
-            return module.global_type(operand.name)
-        t = types.get(operand.name) if isinstance(operand, Var) else None
-        return t if isinstance(t, TensorType) else None
-
+    infer = FunctionInfer(module, function)
     statements = []
     for statement in function.body.statements:
-        types.update({t.name: t.type for t in targets_of(statement)})
-        statements.append(_statement(statement, type_of))
+        bare = _statement(statement, infer)
+        statements.append(bare if _found_again(bare, statement, infer) else statement)
     return replace(function, body=replace(function.body, statements=tuple(statements)))
 
 
-def _statement(statement: Statement, type_of: Callable[[Operand], TensorType | None]) -> Statement:
+def _found_again(bare: Statement, statement: Statement, infer: FunctionInfer) -> bool:
+    """Does inference make the statement of the bare one?  A type that was written otherwise than found must stay."""
+    before = dict(infer.updated)
+    try:
+        same = infer.statement(bare) == statement
+        if not same:
+            infer.updated = before
+            infer.statement(statement)
+    except (CompileError, Poison):
+        infer.types.update({t.name: t.type for t in targets_of(statement)})
+        return False
+    return same
+
+
+def _statement(statement: Statement, infer: FunctionInfer) -> Statement:
     if isinstance(statement, Apply):
-        wanted = statement.op.literal_dtype([type_of(o) for o in flatten(statement.operands)])
+        wanted = statement.op.literal_dtype([_type_of(o, infer) for o in flatten(statement.operands)])
         operands = tuple(_operand(o, wanted) for o in statement.operands)
         if any(isinstance(o, (Literal, DimValue)) and o.dtype is not None for o in operands):
             operands = statement.operands  # a literal that keeps its dtype would give it to the others
@@ -63,6 +71,13 @@ def _statement(statement: Statement, type_of: Callable[[Operand], TensorType | N
     if isinstance(statement, (CallFunction, If, While)):
         return replace(statement, targets=tuple(map(_target, statement.targets)))
     return replace(statement, target=_target(statement.target)) if isinstance(statement, Field) else statement
+
+
+def _type_of(operand: Operand, infer: FunctionInfer) -> TensorType | None:
+    t = infer.types.get(operand.name) if isinstance(operand, Var) else None
+    if isinstance(operand, GlobalRef):
+        t = infer.module.global_type(operand.name)
+    return t if isinstance(t, TensorType) else None
 
 
 def _target(target: Target) -> Target:
