@@ -230,6 +230,33 @@ def test_few_columns(cols: int) -> None:
         compare(out, x, y)
 
 
+def test_ragged_batch() -> None:
+    """The sizes of each matrix depend on its place in the batch."""
+    c = Contract(
+        "m",
+        "n",
+        "k",
+        M - b,
+        N,
+        b + 1,
+        "acc",
+        f32,
+        Load("a", at(m * K + k), f32),
+        Apply("abs", (Load("b", at(n * K + k), f32),), f32),
+        (Store("c", at((b * M + m) * N + n), Name("acc", f32)),),
+    )
+    buffers = (Buffer("a", f32, M * K, "in"), Buffer("b", f32, N * K, "in"), Buffer("c", f32, B * M * N, "out"))
+    kernel = Kernel("mm", buffers, ("B", "K", "M", "N"), (For("b", at(0), at(B), (c,), "parallel"),))
+    loaded = Loaded(SMALL.run(kernel), workers=2)
+    count, rows, cols, inner = 30, 40, 50, 60
+    x, y = data((rows, inner), f32), data((cols, inner), f32, 1)
+    out = np.zeros((count, rows, cols), np.float32)
+    loaded("mm", {"a": x, "b": y, "c": out}, {"B": count, "M": rows, "N": cols, "K": inner})
+    for p in range(count):
+        compare(out[p, : rows - p], np.ascontiguousarray(x[: rows - p, : p + 1]), abs(y[:, : p + 1]).T)
+        assert not out[p, rows - p :].any()
+
+
 def test_prologue_and_epilogue() -> None:
     """relu(a) * b with masked rows, then gelu-like maths, a bias by column and a scale by row."""
     lhs = Apply("maximum", (Load("a", at(m * K + k), f32), Const(0.0, f32)), f32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.dims import Dim, linear
+from ...ir.dims import Dim
 from ...ir.loops import Alloc, Const, Expr, For, Index, Kernel, Let, Stmt, bodies
 
 ALIGNMENT = 64
@@ -34,21 +34,19 @@ def _of_body(stmts: tuple[Stmt, ...]) -> Dim:
         if isinstance(stmt, Alloc) and in_scratch(stmt):
             own = own + Dim.ceildiv(stmt.size.subs(sizes) * stmt.dtype.bytes, ALIGNMENT) * ALIGNMENT
         for body in bodies(stmt):
-            inner = _of_body(body).subs(sizes)
+            inner = _of_body(body)
             if isinstance(stmt, For):
                 inner = _largest(inner, stmt)
+            inner = inner.subs(sizes)
             deepest = inner if deepest == 0 else deepest if inner == 0 else Dim.max(deepest, inner)
     return own + deepest
 
 
 def _largest(size: Dim, loop: For) -> Dim:
-    """An upper bound of `size` over the loop's range, free of its variable."""
+    """An upper bound of `size` over the loop's range, free of its variable: sizes grow or shrink along a loop."""
     if loop.var not in size.symbols:
         return size
     ends = [_dim(loop.start), _dim(loop.stop) - 1]
-    if linear(size, loop.var) is None and not size.is_const:
-        # Rounded sizes are monotone too: the ends bound them.
-        return Dim.max(*(size.subs({loop.var: end}) for end in ends))
     return Dim.max(*(size.subs({loop.var: end}) for end in ends))
 
 
