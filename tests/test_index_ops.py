@@ -162,7 +162,10 @@ def test_a_slice_of_a_cache_is_written_in_place(past: int, new: int) -> None:
 
 def test_large_arrays_take_the_tiled_and_the_parallel_paths() -> None:
     text = """
-    func @rows(x: f32[n, m], i: i64[k, m], u: f32[k, m]) -> f32[n, m] { r = scatter(x, i, u, axis=0, reduce="add") return r }
+    func @rows(x: f32[n, m], i: i64[k, m], u: f32[k, m]) -> f32[n, m] {
+        r = scatter(x, i, u, axis=0, reduce="add")
+        return r
+    }
     func @sum(x: f32[n, m]) -> f32[n, m] { r = cumsum(x, axis=0) return r }
     func @sort(x: f32[n, m]) -> (f32[n, m], i64[n, m]) { v, i = sort(x, axis=1)  return (v, i) }
     func @top(x: f32[n, m]) -> (f32[n, 9], i64[n, 9]) where m >= 9 { v, i = topk(x, k=9)  return (v, i) }

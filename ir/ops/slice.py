@@ -8,14 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..build import Builder
 from ..dims import Dim
 from ..facts import Compare, Facts, InRange
+from ..graph import Operand
 from ..loops import Expr
-from ..op import Array, ElementContext, ElementOp, InferContext, Input, Refused, Sample
+from ..op import Array, CompositeOp, ElementContext, ElementOp, InferContext, Input, Refused, Sample
 from ..scalar import add, apply, index, mul, select, sub
 from ..types import TensorType, tensor
 from ._common import SIZES, operand
-from ._shape import Size, clamped, ones, require_fact, require_size, whole
+from ._shape import ONE, Size, clamped, ones, require_fact, require_size, whole
 from .create import span_size
 from .shape import DTYPES
 
@@ -45,7 +47,13 @@ def cut(facts: Facts, size: Dim, start: Bound, stop: Bound, step: int) -> Cut:
 
 
 def _from_start(facts: Facts, bound: Dim, size: Dim) -> Dim:
-    return bound + size if facts.prove_le(bound, -1) else bound
+    """A bound that counts from the end if it is negative, as one that counts from the start."""
+    if facts.prove_le(0, bound):
+        return bound
+    if facts.prove_le(bound, -1):
+        return bound + size
+    # The type rule asks for a known sign; a rule that runs under fewer facts must mean the same all the same.
+    return bound + size * Dim.max(0, Dim.min(1, -bound))
 
 
 def require_sign(ctx: InferContext, bound: Bound, what: str) -> None:
@@ -246,12 +254,11 @@ class Roll(ElementOp):
 
 
 @dataclass(frozen=True)
-class Repeat(ElementOp):
+class Repeat(CompositeOp):
     """The whole tensor repeated along each axis `repeats` times; more repeats than axes make new leading axes."""
 
     name: ClassVar[str] = "repeat"
     family: ClassVar[str] = "slice"
-    index_map: ClassVar[bool] = True
 
     repeats: tuple[Dim | int, ...]
 
@@ -261,19 +268,22 @@ class Repeat(ElementOp):
         ctx.require(new >= 0, f"`{self.name}` needs a number for each axis: {len(self.repeats)} for rank {x.rank}")
         for r in self.repeats:
             require_size(ctx, Dim.of(r), f"a number of repeats of `{self.name}`")
-        old = (*(Dim.of(1) for _ in range(new)), *x.dims)
+        old = (*(ONE for _ in range(new)), *x.dims)
         return TensorType(x.dtype, tuple(d * r for d, r in zip(old, self.repeats, strict=True)))
 
-    def element(self, ctx: ElementContext, out: TensorType, at: tuple[Expr, ...], *inputs: Input | None) -> Expr:
-        x = operand(inputs, 0)
-        new = len(at) - x.type.rank
-        return x(*(self._source(p, d, r) for p, d, r in zip(at[new:], x.type.dims, self.repeats[new:], strict=True)))
-
-    @staticmethod
-    def _source(position: Expr, size: Dim, repeats: Size) -> Expr:
-        if Dim.of(repeats) == 1 or size == 0:
-            return position
-        return index(0) if size == 1 else apply("mod", position, index(Dim.max(size, 1)))
+    def decompose(self, b: Builder, *operands: Operand) -> Operand:
+        """Every axis [d] that is repeated is an axis [r, d] of which the first is broadcast: no division of indices."""
+        x = b.type(operands[0])
+        repeats = tuple(map(Dim.of, self.repeats))
+        old = (*(ONE for _ in range(len(repeats) - x.rank)), *x.dims)
+        apart: list[Dim] = []
+        wide: list[Dim] = []
+        for d, r in zip(old, repeats, strict=True):
+            two = ONE not in (d, r)
+            apart += [ONE, d] if two else [d]
+            wide += [r, d] if two else [d * r]
+        spread: Operand = b.expand(_reshaped(b, operands[0], tuple(apart)), shape=tuple(wide))
+        return _reshaped(b, spread, tuple(d * r for d, r in zip(old, repeats, strict=True)))
 
     def reference(self, *operands: Array | None) -> Array:
         return np.array(np.tile(operand(operands, 0), [whole(r) for r in self.repeats]))
@@ -293,6 +303,10 @@ class Repeat(ElementOp):
         x = tensor("f32", "n", 4)
         yield Refused(cls((2,)), (x,), f"`{cls.name}` needs a number for each axis: 1 for rank 2")
         yield Refused(cls((2, -1)), (x,), f"a number of repeats of `{cls.name}` may be negative: -1")
+
+
+def _reshaped(b: Builder, x: Operand, shape: tuple[Dim, ...]) -> Operand:
+    return x if b.type(x).dims == shape else b.reshape(x, shape=shape)
 
 
 @dataclass(frozen=True)
