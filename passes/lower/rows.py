@@ -334,7 +334,7 @@ class _Rows:
 
     def _own_cost(self, node: Node) -> int:
         ctx = PureContext(self.scope.facts)
-        expr = element(self.flow, node, ctx, self._here(), self.inline, self.scope.load)
+        expr = element(self.flow, node, ctx, self._position(node.name), self.inline, self.scope.load)
         return sum(cost_of(x) for x in walk_expr(expr)) + (HEAVY if ctx.impure else 0)
 
 
