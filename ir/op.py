@@ -174,7 +174,7 @@ class Op(ABC):
 
     name: ClassVar[str]
     signature: ClassVar[tuple[str, ...]] = ("x",)
-    results: ClassVar[int] = 1
+    results: ClassVar[int] = 1  # 0: as many as the attributes say
     family: ClassVar[str] = ""
 
     @abstractmethod

@@ -152,6 +152,7 @@ class Split(CompositeOp):
 
     name: ClassVar[str] = "split"
     family: ClassVar[str] = "join"
+    results: ClassVar[int] = 0
 
     sizes: tuple[Dim | int, ...] | None = None
     sections: int | None = None
