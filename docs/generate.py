@@ -38,7 +38,7 @@ def operators_page(ops: Iterable[type[Op]]) -> str:
     for name, members in sorted(families.items()):
         lines += ["", f"## {name}", "", "| call | results | meaning |", "| --- | --- | --- |"]
         for op in sorted(members, key=lambda member: member.name):
-            lines.append(f"| `{call(op)}` | {op.results or "any"} | {cell(summary(op))} |")
+            lines.append(f"| `{call(op)}` | {op.results or 'any'} | {cell(summary(op))} |")
     return "\n".join(lines) + "\n"
 
 
