@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.dims import Dim
-from ...ir.loops import Alloc, Apply, Cast, Const, Contract, Expr, For, If, Index, Let, Load, Micro, Select, Stmt, Store
+from ...ir.loops import Alloc, Apply, Cast, Const, Contract, Expr, For, If, Index, Let, Load, Micro, Stmt, Store
 from ...ir.scalar import both
 from ...ir.types import DType
 from .operand import Packed, Strided, packed, strided
@@ -216,29 +216,39 @@ class _Builder:
         rhs, k = self.rhs, self._dim("k")
         if isinstance(rhs, Packed):
             return []
-        pack = self._pack_row()
-        panel = [pack] if rhs is None else [If(self._in_place(), (), (pack,))]
-        columns = (self._let("n0", self._dim("p") * self.b.width), *panel)
-        panels = For(self._name("p"), Index(self._dim("p0")), Index(self._dim("p1")), columns)
+        first = self._dim("p0")
+        if rhs is not None:
+            # With few rows full panels are read in place: packing starts behind the last of them.
+            many = self.c.rows // (self.b.rows + 1) * 2**40
+            first = Dim.max(first, self.c.cols // self.b.width - many)
+        panels = For(
+            self._name("p"),
+            Index(self._dim("packed")),
+            Index(self._dim("p1")),
+            (self._let("n0", self._dim("p") * self.b.width), *self._pack_row()),
+        )
         row: tuple[Stmt, ...] = (Let(self.c.k, Index(self._dim("k0") + k)), panels)
-        return [For(self._name("k"), _index(0), Index(self._dim("length")), row)]
+        rows = For(self._name("k"), _index(0), Index(self._dim("length")), row)
+        some = _compare("lt", self._dim("packed"), self._dim("p1"))
+        return [self._let("packed", first), rows if rhs is None else If(some, (rows,))]
 
-    def _pack_row(self) -> Stmt:
+    def _pack_row(self) -> tuple[Stmt, ...]:
         """One row of one panel."""
         c, b, j, n = self.c, self.b, self._dim("j"), self._dim("n0")
-        value = self._converted(c.rhs)
         zero = Const(0 if c.dtype.is_int else 0.0, c.dtype)
         offset = self._panel_offset() + self._dim("k") * b.width + j
 
-        def columns(element: Expr, kind: str) -> Stmt:
+        def columns(first: Dim, stop: Dim, element: Expr, kind: str) -> Stmt:
             store = Store(self._name("b"), Index(offset), element)
-            return For(self._name("j"), _index(0), _index(b.width), (Let(c.n, Index(n + j)), store), kind)
+            return For(self._name("j"), Index(first), Index(stop), (Let(c.n, Index(n + j)), store), kind)
 
-        full = columns(value, _kind(c.rhs, c.n))
+        value, kind, width = self._converted(c.rhs), _kind(c.rhs, c.n), Dim.of(b.width)
+        full = columns(Dim.of(0), width, value, kind)
         if c.cols.is_const and c.cols.value % b.width == 0:
-            return full
-        ragged = columns(Select(_compare("lt", n + j, c.cols), value, zero), "serial")
-        return If(_compare("le", n + b.width, c.cols), (full,), (ragged,))
+            return (full,)
+        there = columns(Dim.of(0), c.cols - n, value, kind)
+        beyond = columns(c.cols - n, width, zero, "vector")
+        return (If(_compare("le", n + b.width, c.cols), (full,), (there, beyond)),)
 
     def _panel_offset(self) -> Dim:
         """Where the panel is in the block that was packed here."""
