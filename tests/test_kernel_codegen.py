@@ -33,6 +33,7 @@ from pliant.ir.loops import (
     While,
 )
 from pliant.ir.types import DType
+from pliant.passes.loops.tile import Tile
 from tests.kernel_harness import NATIVE, Loaded
 from tests.kernel_parts import (
     FLOATS,
@@ -53,6 +54,7 @@ from tests.kernel_parts import (
     pointwise,
     run,
 )
+from tests.test_contract import contraction
 from tests.test_kernel_scalars import FLOAT_UNARY
 
 Reference = Callable[..., np.ndarray]
@@ -311,6 +313,8 @@ def test_other_processors_compile_without_libraries(name: str) -> None:
             kernels.append(pointwise(f"{fn}.{dtype}", Apply(fn, args, dtype), dtype, *[dtype] * len(args)))
         for to in [*FLOATS, *INTS]:
             kernels.append(pointwise(f"{dtype}.to.{to}", Cast(operand(0, dtype), to), to, dtype))
+    for dtype in (f64, f32, DType.f16, i32):
+        kernels.append(Tile(target.vector_bytes).run(contraction(f"mm.{dtype}", dtype.compute, a=dtype, bt=dtype)))
     data = compile_ir(emit_kernels(kernels, target), target, opt=1)
     assert data[:4] == b"\x7fELF"
     assert undefined_symbols(data) <= {"memcpy", "memset", "memmove"}
