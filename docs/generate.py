@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that come from the code; `--check` only says whether they are current (exit status 1).
+"""Writes the parts of docs/ that come from the code; `--check` only says whether they are current (exit status 1).
 
     python docs/generate.py [--check]
 """
@@ -9,6 +9,8 @@ import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+
+from plot_plan import PICTURE, picture
 
 from pliant.ir.describe import call, family, summary
 from pliant.ir.op import Op
@@ -43,7 +45,7 @@ def operators_page(ops: Iterable[type[Op]]) -> str:
 
 
 def pages() -> dict[Path, str]:
-    return {DOCS / "operators.md": operators_page(registry().values())}
+    return {DOCS / "operators.md": operators_page(registry().values()), PICTURE: picture()}
 
 
 def main() -> int:
@@ -56,7 +58,7 @@ def main() -> int:
         if not path.exists() or path.read_text(encoding="utf-8") != text
     }
     for path, text in stale.items():
-        print(f"{'stale' if check else 'written'}: docs/{path.name}")
+        print(f"{'stale' if check else 'written'}: {path.relative_to(DOCS.parent)}")
         if not check:
             path.write_text(text, encoding="utf-8")
     if check and stale:

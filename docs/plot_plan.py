@@ -20,9 +20,9 @@ from pliant.passes.lower import lower
 from pliant.passes.pass_base import run_passes
 from pliant.passes.planner import Plan
 
-HERE = Path(__file__).resolve().parent
-EXAMPLE = HERE.parent / "examples" / "transformer_block.ir"
-PICTURE = HERE / "img" / "transformer_block_plan.svg"
+DOCS = Path(__file__).resolve().parent
+EXAMPLE = DOCS.parent / "examples" / "transformer_block.ir"
+PICTURE = DOCS / "img" / "transformer_block_plan.svg"
 WIDTH, HEIGHT = 900, 460
 LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 40
 VECTOR_BYTES = 32  # fixed, so that the picture is the same wherever it is drawn
@@ -32,7 +32,7 @@ STYLE = """\
 text { font: 12px system-ui, sans-serif; fill: #24292f }
 .small { font-size: 10px }
 .box { stroke: #ffffff; stroke-width: 1 }
-.line { stroke: #8c959f; stroke-width: 1 }
+.line { stroke: #8c959f; stroke-width: 1; fill: none }
 .peak { stroke: #cf222e; stroke-width: 1.5; stroke-dasharray: 5 3; fill: none }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3 }
