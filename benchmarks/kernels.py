@@ -87,9 +87,17 @@ def main() -> None:
         x = rng.standard_normal((n, 768), dtype=np.float32)
         _row("matmul", n, {"pliant": lambda: matmul(x), "numpy": lambda: x @ w}, _torch("matmul", x, w, bias, g, b))
         _row("linear+gelu", n, {"pliant": lambda: linear(x)}, _torch("linear", x, w, bias, g, b))
-        _row("softmax", n, {"pliant": lambda: softmax(x), "numpy": lambda: np_softmax(x)}, _torch("softmax", x, w, bias, g, b))
         _row(
-            "layer_norm", n, {"pliant": lambda: norm(x), "numpy": lambda: np_layer_norm(x, g, b)}, _torch("norm", x, w, bias, g, b)
+            "softmax",
+            n,
+            {"pliant": lambda: softmax(x), "numpy": lambda: np_softmax(x)},
+            _torch("softmax", x, w, bias, g, b),
+        )
+        _row(
+            "layer_norm",
+            n,
+            {"pliant": lambda: norm(x), "numpy": lambda: np_layer_norm(x, g, b)},
+            _torch("norm", x, w, bias, g, b),
         )
 
 
@@ -117,7 +125,10 @@ def _row(name: str, n: int, contestants, rival) -> None:  # type: ignore[no-unty
     if rival is not None:
         contestants["torch"] = rival
     times = interleaved(contestants)
-    cells = "".join(f"{1e6 * times[c]:>{12 if c == 'pliant' else 10}.1f}" if c in times else f"{'':>10}" for c in ("pliant", "numpy", "torch"))
+    cells = "".join(
+        f"{1e6 * times[c]:>{12 if c == 'pliant' else 10}.1f}" if c in times else f"{'':>10}"
+        for c in ("pliant", "numpy", "torch")
+    )
     ratios = "  ".join(f"{c} {times[c] / times['pliant']:.2f}" for c in times if c != "pliant")
     print(f"{name:14}{n:>6}{cells}   {ratios}", flush=True)
 

@@ -17,10 +17,10 @@ from ..ir.parser import parse_module
 from ..ir.printer import print_module
 from ..ir.verify import verify_module
 from ..passes.lower import Lowered, lower
-from ..passes.pass_base import run_passes
+from ..passes.pass_base import faults_of, run_passes
 from ..runtime import Artifact, Executable
 from .artifact_writer import build_artifact
-from .codegen.host import emit_host
+from .codegen.host import HostCode, emit_host
 from .codegen.kernel import emit_kernels
 from .codegen.llvm import assembly, compile_many, optimized_ir, resolve
 from .codegen.pool import pool_ir
@@ -54,23 +54,31 @@ class Compilation:
     def lowered(self) -> Lowered:
         """Kernels as the fusion made them, with their plans."""
         self.progress("fusing")
-        return lower(self.graph, self.target.vector_bytes if self.target.kind == "cpu" else None)
+        with faults_of("lower", self.graph):
+            return lower(self.graph, self.target.vector_bytes if self.target.kind == "cpu" else None)
 
     @cached_property
     def program(self) -> Program:
         """Loops that code is generated from."""
         self.progress("scheduling loops")
-        return run_loop_passes(self.lowered.program, self.target)
+        with faults_of("loop passes", self.lowered.program):
+            return run_loop_passes(self.lowered.program, self.target)
 
     @cached_property
     def llvm_modules(self) -> dict[str, str]:
         """LLVM IR before optimisation, one text an object."""
         program = self.program
-        parts = {
-            name: emit_kernels([program.kernels[i] for i in picked], self.target, picked.start)
-            for name, picked in split(program).items()
-        }
-        return {"host": emit_host(program).ir_text, "pool": pool_ir(self.target.triple.partition("-")[0]), **parts}
+        with faults_of("code generation", program):
+            parts = {
+                name: emit_kernels([program.kernels[i] for i in picked], self.target, picked.start)
+                for name, picked in split(program).items()
+            }
+            return {"host": self.host.ir_text, "pool": pool_ir(self.target.triple.partition("-")[0]), **parts}
+
+    @cached_property
+    def host(self) -> HostCode:
+        """The host program's code."""
+        return emit_host(self.program)
 
     def optimized(self) -> dict[str, str]:
         """LLVM IR after optimisation."""
@@ -87,7 +95,8 @@ class Compilation:
         """Generates machine code and puts the artifact together; nothing is written to disk."""
         self.progress("generating code")
         modules = self.llvm_modules
-        objects = compile_many(list(modules.values()), self.target, self.opt)
+        with faults_of("machine code", self.program):
+            objects = compile_many(list(modules.values()), self.target, self.opt)
         from .emit import plan_json
 
         extras = {
@@ -97,7 +106,7 @@ class Compilation:
         }
         return build_artifact(
             self.program,
-            emit_host(self.program),
+            self.host,
             dict(zip(modules, objects, strict=True)),
             weights,
             {c.name: const_array(c) for c in self.module.consts},

@@ -39,7 +39,9 @@ def _fused(c: Compilation) -> str:
         lines.append(f"# @{function}: {len(groups)} kernels")
         for name, group in groups:
             shape = ", ".join(map(str, group.dims))
-            lines.append(f"# kernel {name}: {group.kind} over [{shape}]{f', reduced {group.axes}' if group.axes else ''}")
+            lines.append(
+                f"# kernel {name}: {group.kind} over [{shape}]{f', reduced {group.axes}' if group.axes else ''}"
+            )
             for node in group.members:
                 lines.extend(print_statement(node.statement, "    "))
         lines.append("")
@@ -84,8 +86,13 @@ def plan_json(c: Compilation) -> bytes:
             "total_without_reuse": plan.total_without_reuse,
             "scratch": str(host.scratch_bytes),
             "buffers": [
-                {"name": b.buffer.name, "bytes": str(b.buffer.size_bytes), "offset": str(b.offset),
-                 "first": b.buffer.first, "last": b.buffer.last}
+                {
+                    "name": b.buffer.name,
+                    "bytes": str(b.buffer.size_bytes),
+                    "offset": str(b.offset),
+                    "first": b.buffer.first,
+                    "last": b.buffer.last,
+                }
                 for b in plan.lines
             ],
             "kernels": [{"name": k.name, "origin": k.origin} for k in launched],

@@ -64,7 +64,7 @@ def parse_pipeline(text: str, ir: Module | Program, verify: bool = True) -> list
     """The passes named; CompileError for unknown ones, and for ones that do not take what stands before them."""
     found: list[Any] = parse_passes(text, (*GRAPH_PASSES, Lower, *LOOP_PASSES))
     stage = "loops" if isinstance(ir, Program) else "graph"
-    steps: list[Pass[Any]] = []
+    steps: list[Any] = []
     for step in found:
         on_loops = type(step) in LOOP_PASSES
         if on_loops != (stage == "loops"):

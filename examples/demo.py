@@ -11,9 +11,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from references import EXAMPLES, Example  # noqa: E402
+from references import EXAMPLES, Example
 
-import pliant  # noqa: E402
+import pliant
 
 HERE = Path(__file__).parent
 
@@ -30,7 +30,8 @@ def run(example: Example, folder: Path) -> float:
     start = time.perf_counter()
     exe = pliant.load(path)
     load_ms = 1e3 * (time.perf_counter() - start)
-    print(f"\n{example.file}: compiled in {compile_s:.2f} s, {path.stat().st_size // 1024} KiB, loaded in {load_ms:.1f} ms")
+    kib = path.stat().st_size // 1024
+    print(f"\n{example.file}: compiled in {compile_s:.2f} s, {kib} KiB, loaded in {load_ms:.1f} ms")
     worst = 0.0
     for sizes in example.sizes:
         inputs = example.inputs(rng, sizes)

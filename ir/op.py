@@ -12,7 +12,8 @@ Kinds (what the fusion and the lowering see):
     ReduceOp       a reduction over axes
     ContractOp     a sum of products over an inner extent (matmul, convolution)
     CompositeOp    defined by other ops
-    KernelOp       writes its own loops (scatter, sort, scan)
+    KernelOp       writes its own loops over whole buffers (scatter, sort, scan)
+    BlockOp        writes its own loops with contractions in them (attention)
 """
 
 from __future__ import annotations
@@ -406,6 +407,33 @@ class KernelOp(Op):
 
     @abstractmethod
     def kernel(self, k: KernelBuilder, outputs: tuple[Array1, ...], *inputs: Array1 | None) -> None: ...
+
+
+class BlockBuilder(KernelBuilder, Protocol):
+    """Writes loops with contractions in them."""
+
+    def contract(
+        self,
+        rows: Dim,
+        cols: Dim,
+        inner: Dim,
+        dtype: DType,
+        lhs: Callable[[Expr, Expr], Expr],
+        rhs: Callable[[Expr, Expr], Expr],
+        epilogue: Callable[[Expr, Expr, Expr], None],
+    ) -> None:
+        """acc(m, n) = sum over k of lhs(m, k) * rhs(k, n) in `dtype`; then `epilogue(m, n, acc)` for each."""
+
+
+@dataclass(frozen=True)
+class BlockOp(Op):
+    """One result, written by loops over blocks of it; operands are read by element, so that views move into it."""
+
+    @abstractmethod
+    def blocks(
+        self, k: BlockBuilder, out: TensorType, store: Callable[[tuple[Expr, ...], Expr], None], *inputs: Input | None
+    ) -> None:
+        """`store(position, value)` stores an element of the result."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ Integer arithmetic on indices stays a polynomial (`Index`) as long as both sides
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .dims import Dim
 from .loops import Apply, Cast, Const, Expr, Index, Select
 from .types import DType
@@ -80,7 +82,7 @@ def both(*conditions: Expr) -> Expr:
     return result if result is not None else Const(True, DType.bool)
 
 
-_DIM_OPS = {
+_DIM_OPS: dict[str, Callable[..., Dim]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

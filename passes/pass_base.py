@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_type_hints
@@ -40,16 +41,22 @@ Hook = Callable[[str, M], None]
 def run_passes(passes: Sequence[Pass[M]], module: M, hooks: Sequence[Hook[M]] = ()) -> M:
     """Runs passes in order, and the hooks after each; a fault becomes a PassError that names its pass."""
     for step in passes:
-        before = module
-        try:
+        with faults_of(step.name, module):
             module = step.run(module)
             for hook in hooks:
                 hook(step.name, module)
-        except (CompileError, PassError):
-            raise
-        except Exception as fault:
-            raise PassError(step.name, before, f"{type(fault).__name__}: {fault}") from fault
     return module
+
+
+@contextmanager
+def faults_of(name: str, before: object) -> Iterator[None]:
+    """Turns what should not happen inside into a PassError that names the step and keeps what it was given."""
+    try:
+        yield
+    except (CompileError, PassError):
+        raise
+    except Exception as fault:
+        raise PassError(name, before, f"{type(fault).__name__}: {fault}") from fault
 
 
 def parse_passes(text: str, known: Sequence[type[Any]]) -> list[Any]:

@@ -94,7 +94,12 @@ def assert_matches(got: np.ndarray, want: np.ndarray, sample: Sample, where: str
     assert got.shape == want.shape, f"{where}: shape {got.shape}, expected {want.shape}"
     if DType.of(got.dtype).is_float:
         np.testing.assert_allclose(
-            got.astype(np.float64), want.astype(np.float64), rtol=sample.rtol, atol=sample.atol, equal_nan=True, err_msg=where
+            got.astype(np.float64),
+            want.astype(np.float64),
+            rtol=sample.rtol,
+            atol=sample.atol,
+            equal_nan=True,
+            err_msg=where,
         )
     else:
         np.testing.assert_array_equal(got, want, err_msg=where)
@@ -104,4 +109,3 @@ def arguments(sample: Sample, arrays: list[np.ndarray | None], binding: dict[str
     """What the sample's function is called with."""
     given = [a for g, a in zip(sample.operands, arrays, strict=True) if isinstance(g, TensorType) and a is not None]
     return given + [np.zeros(binding[s], np.uint8) for s in unbound_symbols(sample)]
-

@@ -23,7 +23,13 @@ from . import options, show
 @click.option("--emit", "stages", metavar="STAGE,...", help=f"Print stages instead: {', '.join(STAGES)}.")
 @click.option("--opt", "level", type=click.IntRange(0, 3), default=2, show_default=True, help="LLVM's level.")
 def command(
-    file: Path, output: Path | None, target: str, dims: tuple[str, ...], weights: str | None, stages: str | None, level: int
+    file: Path,
+    output: Path | None,
+    target: str,
+    dims: tuple[str, ...],
+    weights: str | None,
+    stages: str | None,
+    level: int,
 ) -> None:
     """Compile FILE to one artifact for every size its facts allow.
 
@@ -37,9 +43,7 @@ def command(
         click.echo(emit(compilation, stages))
         return
     if wanted.kind != "cpu":
-        raise error(
-            f"code for {target} can be printed, not yet run", helps=("add `--emit cuda` to see the CUDA C++",)
-        )
+        raise error(f"code for {target} can be printed, not yet run", helps=("add `--emit cuda` to see the CUDA C++",))
     given = options.read_arrays(weights) if weights else None
     with show.progress() as compilation.progress:
         artifact = compilation.artifact(given)

@@ -40,7 +40,9 @@ def given_arrays(function: Function, inputs: Iterable[str]) -> dict[str, np.ndar
     return found
 
 
-def choose_sizes(module: Module, function: Function, given: Mapping[str, int], fixed: Mapping[str, int]) -> dict[str, int]:
+def choose_sizes(
+    module: Module, function: Function, given: Mapping[str, int], fixed: Mapping[str, int]
+) -> dict[str, int]:
     """A size for every symbol: those given, then likely or small ones that satisfy the facts."""
     symbols = sorted(_symbols(declared_types(function).values()) | _symbols(w.type for w in module.weights))
     facts = (*function.facts, *(f for w in module.weights for f in w.facts))
@@ -79,7 +81,9 @@ def _search(
             return
         if tried > 200_000:
             break
-    raise error("found no sizes that satisfy the facts", helps=(f"give them: {' '.join(f'--dim {n}=..' for n in names)}",))
+    raise error(
+        "found no sizes that satisfy the facts", helps=(f"give them: {' '.join(f'--dim {n}=..' for n in names)}",)
+    )
 
 
 def _bounds(name: str, facts: tuple[Fact, ...]) -> tuple[int, ...]:

@@ -60,7 +60,9 @@ def _plan(plan: dict[str, Any]) -> None:
     click.echo("  memory")
     click.echo(f"    peak arena:      {plan['peak_formula']} bytes; at the bound {show.size(plan['peak_at_bound'])}")
     click.echo(f"    lower bound:     {show.size(plan['lower_bound'])} (the largest live set at the bound)")
-    click.echo(f"    without reuse:   {plan['without_reuse']} bytes; at the bound {show.size(plan['total_without_reuse'])}")
+    click.echo(
+        f"    without reuse:   {plan['without_reuse']} bytes; at the bound {show.size(plan['total_without_reuse'])}"
+    )
     if plan["scratch"] != "0":
         click.echo(f"    scratch:         {plan['scratch']} bytes a thread")
     click.echo(f"  kernels            {len(plan['kernels'])}")

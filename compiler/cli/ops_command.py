@@ -18,7 +18,7 @@ def command(name: str | None) -> None:
     """The operator table; with NAME, what that operator takes and means."""
     known = registry()
     if name is None:
-        rows = sorted(((family(op), op.name, call(op), summary(op)) for op in known.values()))
+        rows = sorted((family(op), op.name, call(op), summary(op)) for op in known.values())
         show.table(("family", "operator", "call", "meaning"), rows)
         click.echo(f"\n{len(known)} operators")
         return

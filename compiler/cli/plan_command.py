@@ -12,7 +12,12 @@ from ...passes.planner import minimalloc_table, table_text
 @click.command("plan")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--budget", "budgets", multiple=True, type=click.FloatRange(min=0), default=(0.05,), show_default=True,
+    "--budget",
+    "budgets",
+    multiple=True,
+    type=click.FloatRange(min=0),
+    default=(0.05,),
+    show_default=True,
     help="Seconds to search, a file; may be given several times.",
 )
 def command(files: tuple[Path, ...], budgets: tuple[float, ...]) -> None:

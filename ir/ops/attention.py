@@ -1,84 +1,37 @@
-"""Scaled dot-product attention, and the causal mask it uses."""
+"""Scaled dot-product attention."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ..build import Builder
 from ..dims import Dim
 from ..facts import Compare
-from ..graph import Operand
-from ..loops import Expr
-from ..op import Array, CompositeOp, ElementContext, ElementOp, InferContext, Input, Refused, Sample
-from ..scalar import add, apply, const, index, select
+from ..loops import Expr, Index
+from ..op import Array, BlockBuilder, BlockOp, InferContext, Input, Refused, Sample
+from ..scalar import add, apply, cast, const, index, mul, select
 from ..types import DType, TensorType, tensor
 from ._common import (
     FLOATS,
     SIZES,
     exact,
-    given,
-    lowered,
-    lowest,
-    one,
     operand,
     optional,
-    raised,
     rounded,
     rtol,
     want_float,
 )
 
-
-@dataclass(frozen=True)
-class CausalMask(ElementOp):
-    """x [..., rows, columns] where column <= row + offset, elsewhere -inf: what a query may not see yet."""
-
-    name: ClassVar[str] = "causal_mask"
-    family: ClassVar[str] = "attention"
-
-    offset: Dim | int = 0
-
-    def infer(self, ctx: InferContext, *operands: TensorType | None) -> TensorType:
-        x = operand(operands, 0)
-        want_float(ctx, 0, x)
-        ctx.require(x.rank >= 2, f"`causal_mask` takes tensors of rank 2 and more; {ctx.name(0)} is {x}")
-        return x
-
-    def element(self, ctx: ElementContext, out: TensorType, at: tuple[Expr, ...], *inputs: Input | None) -> Expr:
-        seen = apply("le", at[-1], add(at[-2], index(self.offset)))
-        return select(seen, operand(inputs, 0)(*at), const(-math.inf, out.dtype))
-
-    def reference(self, *operands: Array | None) -> Array:
-        x = operand(operands, 0)
-        return rounded(
-            np.where(causal_array(x.shape[-2], x.shape[-1], self.offset), exact(x), -math.inf), DType.of(x.dtype)
-        )
-
-    @classmethod
-    def samples(cls) -> Iterable[Sample]:
-        for dtype in FLOATS:
-            yield Sample(cls(), (tensor(dtype, "n", "m"),), SIZES)
-        yield Sample(cls(offset=Dim.of("m") - "n"), (tensor("f32", 2, "n", "m"),), SIZES)
-        yield Sample(cls(offset=-2), (tensor("f32", "n", 7),), SIZES)
-
-    @classmethod
-    def refused(cls) -> Iterable[Refused]:
-        yield Refused(cls(), (tensor("f32", "n"),), "`causal_mask` takes tensors of rank 2 and more; x is f32[n]")
-        yield Refused(cls(), (tensor("i32", "n", "n"),), "`causal_mask` takes floating-point tensors; x is i32[n, n]")
-
-
-def causal_array(rows: int, columns: int, offset: Dim | int) -> Array:
-    """Which columns each row may see."""
-    return np.asarray(np.arange(columns) <= np.arange(rows)[:, None] + Dim.of(offset).value)
+QUERIES = 48
+"""Queries of a block: whole tiles of 6 and of 8 rows; their scores against a thousand keys fit the second cache."""
 
 
 @dataclass(frozen=True)
-class Attention(CompositeOp):
+class Attention(BlockOp):
     """softmax(q k^T * scale + mask) v over the last two axes.
 
     q: [..., heads, s, d], k: [..., kv_heads, t, d], v: [..., kv_heads, t, e] give [..., heads, s, e]; kv_heads divides
@@ -147,43 +100,28 @@ class Attention(CompositeOp):
             if size != Dim.of(1):
                 ctx.require_equal(size, score, "the sizes of the mask and the scores of `attention`")
 
-    def decompose(self, b: Builder, *operands: Operand) -> Operand:
-        q, dtype = raised(b, operands[0])
-        k, v = (raised(b, o)[0] for o in operands[1:3])
-        query, value = b.type(q), b.type(v)
-        keys = b.type(k).dims
-        product = b.matmul(self._grouped(b, self._scaled(b, q), keys[-3]), k, transpose_b=True)
-        scores = _reshaped(b, product, (*query.dims[:-1], keys[-2]))
-        scores = self._masked(b, scores, given(operands, 3))
-        # The division comes last, where there are fewer elements; no weight at all is divided by 1.
-        top = b.max(scores, axis=-1, keepdims=True, initial=lowest(dtype))
-        weights = b.exp(b.sub(scores, top))
-        total = b.sum(weights, axis=-1, keepdims=True)
-        total = b.where(b.eq(total, 0.0), 1.0, total)
-        out = _reshaped(b, b.matmul(self._grouped(b, weights, keys[-3]), v), (*query.dims[:-1], value.dims[-1]))
-        return lowered(b, b.div(out, total), dtype)
+    def blocks(
+        self, k: BlockBuilder, out: TensorType, store: Callable[[tuple[Expr, ...], Expr], None], *inputs: Input | None
+    ) -> None:
+        """Scores of a block of queries stay in cache: product with the keys, softmax, product with the values."""
+        query = inputs[0]
+        assert query is not None
+        *batch, heads, queries, _size = query.type.dims
+        at: list[Expr] = []
 
-    def _scaled(self, b: Builder, q: Operand) -> Operand:
-        size = b.type(q).dims[-1]
-        if self.scale is not None:
-            return one(b.mul(q, float(self.scale)))
-        if size.is_const:
-            return one(b.mul(q, 1.0 / math.sqrt(size.value) if size.value else 1.0))
-        return one(b.mul(q, b.rsqrt(b.cast(size, dtype=b.type(q).dtype))))
+        def nest(sizes: list[Dim]) -> None:
+            if not sizes:
+                _Block(self, k, out, store, tuple(at[:-1]), at[-1], *inputs).run()
+                return
 
-    def _grouped(self, b: Builder, x: Operand, kv_heads: Dim) -> Operand:
-        """[..., kv_heads, group * s, d]: the query heads that share a key head are rows of one product."""
-        *batch, heads, s, d = b.type(x).dims
-        if b.facts.prove_eq(heads, kv_heads):
-            return x
-        return one(b.reshape(x, shape=(*batch, kv_heads, (heads // kv_heads) * s, d)))
+            def inner(variable: Expr) -> None:
+                at.append(variable)
+                nest(sizes[1:])
+                at.pop()
 
-    def _masked(self, b: Builder, scores: Operand, mask: Operand | None) -> Operand:
-        if mask is not None and b.type(mask).dtype.is_bool:
-            scores = b.where(mask, scores, -math.inf)
-        elif mask is not None:
-            scores = b.add(scores, raised(b, mask)[0])
-        return b.causal_mask(scores, offset=self.offset) if self.causal else scores
+            k.loop("b", index(0), index(sizes[0]), inner, "parallel")
+
+        nest([*batch, heads, Dim.ceildiv(queries, QUERIES)])
 
     def reference(self, *operands: Array | None) -> Array:
         q, k, v = (exact(operand(operands, i)) for i in range(3))
@@ -249,5 +187,114 @@ class Attention(CompositeOp):
         )
 
 
-def _reshaped(b: Builder, x: Operand, shape: tuple[Dim, ...]) -> Operand:
-    return x if b.type(x).dims == shape else b.reshape(x, shape=shape)
+def causal_array(rows: int, columns: int, offset: Dim | int) -> Array:
+    """Which columns each row may see."""
+    return np.asarray(np.arange(columns) <= np.arange(rows)[:, None] + Dim.of(offset).value)
+
+
+class _Block:
+    """The loops of one block of queries of one head."""
+
+    def __init__(
+        self,
+        op: Attention,
+        k: BlockBuilder,
+        out: TensorType,
+        store: Callable[[tuple[Expr, ...], Expr], None],
+        outer: tuple[Expr, ...],
+        block: Expr,
+        *inputs: Input | None,
+    ) -> None:
+        query, key, value = inputs[:3]
+        assert query is not None
+        assert key is not None
+        assert value is not None
+        assert isinstance(block, Index)
+        self.op, self.k, self.out, self.store = op, k, out, store
+        self.query, self.key, self.value = query, key, value
+        self.mask = inputs[3] if len(inputs) > 3 else None
+        self.outer = outer
+        self.dtype = query.type.dtype.compute
+        *_, heads, queries, self.size = query.type.dims
+        kv_heads, self.keys = key.type.dims[-3:-1]
+        head = outer[-1]
+        assert isinstance(head, Index)
+        shared = k.facts.prove_eq(heads, kv_heads)
+        self.key_outer = (*outer[:-1], head if shared else Index(head.dim // (heads // kv_heads)))
+        self.first = block.dim * QUERIES
+        self.rows = Dim.min(Dim.of(QUERIES), queries - self.first)
+        last = self.first + self.rows + op.offset
+        self.seen = Dim.max(0, Dim.min(self.keys, last)) if op.causal else self.keys
+        self.scores = k.alloc(self.dtype, self.keys * QUERIES)
+        self.inverse = k.alloc(self.dtype, Dim.of(QUERIES))
+
+    def run(self) -> None:
+        k = self.k
+        k.contract(self.rows, self.seen, self.size, self.dtype, self._query, self._key, self._score)
+        k.loop("m", index(0), index(self.rows), self._softmax)
+        k.contract(self.rows, self.value.type.dims[-1], self.seen, self.dtype, self._weight, self._value, self._result)
+
+    def _position(self, m: Expr) -> Expr:
+        return add(index(self.first), m)
+
+    def _at(self, m: Expr, n: Expr) -> Expr:
+        return add(mul(m, index(self.keys)), n)
+
+    def _query(self, m: Expr, i: Expr) -> Expr:
+        return self.query(*self.outer, self._position(m), i)
+
+    def _key(self, i: Expr, n: Expr) -> Expr:
+        return self.key(*self.key_outer, n, i)
+
+    def _value(self, i: Expr, n: Expr) -> Expr:
+        return self.value(*self.key_outer, i, n)
+
+    def _weight(self, m: Expr, i: Expr) -> Expr:
+        return self.k.load(self.scores, self._at(m, i), self.dtype)
+
+    def _score(self, m: Expr, n: Expr, acc: Expr) -> None:
+        score = apply("mul", acc, self._scale())
+        lowest = const(-math.inf, self.dtype)
+        if self.mask is not None:
+            position = (*self.outer, self._position(m), n)
+            shape = self.mask.type.dims
+            tail = position[len(position) - len(shape) :]
+            mask = self.mask(*(index(0) if d == Dim.of(1) else i for d, i in zip(shape, tail, strict=True)))
+            by_bool = self.mask.type.dtype.is_bool
+            score = select(mask, score, lowest) if by_bool else apply("add", score, cast(mask, self.dtype))
+        if self.op.causal:
+            limit = add(self._position(m), index(Dim.of(self.op.offset)))
+            score = select(apply("le", n, limit), score, lowest)
+        self.k.store(self.scores, self._at(m, n), score)
+
+    def _scale(self) -> Expr:
+        if self.op.scale is not None:
+            return const(float(self.op.scale), self.dtype)
+        if self.size.is_const:
+            return const(1.0 / math.sqrt(self.size.value) if self.size.value else 1.0, self.dtype)
+        return apply("div", const(1.0, self.dtype), apply("sqrt", cast(index(Dim.max(self.size, 1)), self.dtype)))
+
+    def _softmax(self, m: Expr) -> None:
+        """Weights that are not divided by their sum yet; the sum's inverse is kept, 1 where nothing is seen."""
+        k = self.k
+        largest = k.local(const(float(np.finfo(np.float64 if self.dtype is DType.f64 else np.float32).min), self.dtype))
+        total = k.local(const(0.0, self.dtype))
+
+        def find(n: Expr) -> None:
+            k.assign(largest, apply("maximum", largest, k.load(self.scores, self._at(m, n), self.dtype)))
+
+        def weigh(n: Expr) -> None:
+            score = k.load(self.scores, self._at(m, n), self.dtype)
+            weight = k.let(apply("exp", apply("sub", score, largest)))
+            k.store(self.scores, self._at(m, n), weight)
+            k.assign(total, apply("add", total, weight))
+
+        k.loop("n", index(0), index(self.seen), find, "vector")
+        k.loop("n", index(0), index(self.seen), weigh, "vector")
+        one = const(1.0, self.dtype)
+        nothing = apply("eq", total, const(0.0, self.dtype))
+        k.store(self.inverse, m, apply("div", one, select(nothing, one, total)))
+
+    def _result(self, m: Expr, n: Expr, acc: Expr) -> None:
+        value = apply("mul", acc, self.k.load(self.inverse, m, self.dtype))
+        self.store((*self.outer, self._position(m), n), cast(value, self.out.dtype))

@@ -51,7 +51,7 @@ def _rewrite(node: Any, sizes: dict[str, int]) -> Any:
         return _fact(node, sizes)
     if not is_dataclass(node) or isinstance(node, (type, Span)):
         return node
-    changed: Any = replace(node, **{f.name: _rewrite(getattr(node, f.name), sizes) for f in fields(node)})  # type: ignore[arg-type]
+    changed: Any = replace(node, **{f.name: _rewrite(getattr(node, f.name), sizes) for f in fields(node)})
     return dim_operand(changed) if isinstance(changed, DimValue) else changed
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...ir.dims import Dim
 from ...ir.facts import Compare, Facts
 from ...ir.loops import Contract, Expr, Index, Kernel, Load, Name
-from ...ir.op import ContractOp, Contraction
+from ...ir.op import Contraction, ContractOp
 from ...ir.scalar import cast, index
 from ...ir.types import DType, product
 from ..loops.packing import PREFIX, packed_index, panel_width
@@ -125,8 +125,6 @@ def _spread(flat: str, dims: tuple[Dim, ...], facts: Facts) -> tuple[Expr, ...]:
     return tuple(reversed(out))
 
 
-def _output_position(
-    c: Contraction, b: tuple[Expr, ...], m: tuple[Expr, ...], n: tuple[Expr, ...]
-) -> tuple[Expr, ...]:
+def _output_position(c: Contraction, b: tuple[Expr, ...], m: tuple[Expr, ...], n: tuple[Expr, ...]) -> tuple[Expr, ...]:
     parts = (*b, *m, *n)
     return tuple(parts[i] for i in c.out_order)

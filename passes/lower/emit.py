@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from ...ir.diagnostics import Span
 from ...ir.dims import Dim
 from ...ir.facts import Compare, Facts
 from ...ir.loops import (
     Alloc,
-    Apply,
     Assign,
     Check,
     Const,
+    Contract,
     Expr,
     For,
     If,
@@ -27,6 +26,9 @@ from ...ir.loops import (
     Stmt,
     Store,
     While,
+    expressions,
+    walk_expr,
+    walk_stmts,
 )
 from ...ir.scalar import add, apply, index, mul
 from ...ir.types import DType
@@ -130,6 +132,22 @@ class Emitter:
     def store(self, buffer: str, offset: Expr, value: Expr) -> None:
         self.emit(Store(buffer, offset, value))
 
+    def contract(
+        self,
+        rows: Dim,
+        cols: Dim,
+        inner: Dim,
+        dtype: DType,
+        lhs: Callable[[Expr, Expr], Expr],
+        rhs: Callable[[Expr, Expr], Expr],
+        epilogue: Callable[[Expr, Expr, Expr], None],
+    ) -> None:
+        m, n, k, acc = (self.fresh(x) for x in ("m", "n", "k", "acc"))
+        with self.block() as end:
+            epilogue(index(m), index(n), Name(acc, dtype))
+        left, right = lhs(index(m), index(k)), rhs(index(k), index(n))
+        self.emit(Contract(m, n, k, rows, cols, inner, acc, dtype, left, right, tuple(end)))
+
     def branch(self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
         with self.block() as yes:
             then()
@@ -157,9 +175,7 @@ class Emitter:
             return value
         return Index(self._facts.simplify(value.dim))
 
-    def reduce(
-        self, kind: str, ranges: Sequence[tuple[Expr, Expr]], body: Callable[..., Expr], init: Expr
-    ) -> Expr:
+    def reduce(self, kind: str, ranges: Sequence[tuple[Expr, Expr]], body: Callable[..., Expr], init: Expr) -> Expr:
         total = self.local(init)
         variables: list[Expr] = []
 
@@ -206,9 +222,7 @@ class PureContext:
         if not (isinstance(ok, Const) and ok.value is True):
             self.impure = True
 
-    def reduce(
-        self, kind: str, ranges: Sequence[tuple[Expr, Expr]], body: Callable[..., Expr], init: Expr
-    ) -> Expr:
+    def reduce(self, kind: str, ranges: Sequence[tuple[Expr, Expr]], body: Callable[..., Expr], init: Expr) -> Expr:
         """A stand-in: one evaluation, so that the reads are seen; the result is never used."""
         self.impure = True
         return apply(kind, init, body(*(start for start, _ in ranges)))
@@ -224,8 +238,6 @@ def linear_index(dims: tuple[Dim, ...], position: Sequence[Expr]) -> Expr:
 
 def free_symbols(body: Sequence[Stmt]) -> frozenset[str]:
     """Symbols used by index expressions, sizes and bounds anywhere in `body`, loop variables and lets included."""
-    from ...ir.loops import Contract, expressions, walk_expr, walk_stmts
-
     found: set[str] = set()
     for s in walk_stmts(tuple(body)):
         if isinstance(s, Alloc):
@@ -237,5 +249,3 @@ def free_symbols(body: Sequence[Stmt]) -> frozenset[str]:
                 if isinstance(x, Index):
                     found |= x.dim.symbols
     return frozenset(found)
-
-

@@ -14,12 +14,13 @@ groups depend on one another in a circle.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...ir.dims import Dim
 from ...ir.facts import Facts
 from ...ir.loops import Expr, Index
-from ...ir.op import AliasOp, ContractOp, ElementOp, KernelOp, ReduceOp
+from ...ir.op import AliasOp, BlockOp, ContractOp, ElementContext, ElementOp, KernelOp, ReduceOp
 from ...ir.scalar import index
 from ...ir.types import TensorType
 from .nodes import Dataflow, Node
@@ -34,7 +35,6 @@ from .reads import (
     trace,
     trace_element,
 )
-from ...ir.op import ElementContext
 
 
 @dataclass
@@ -131,24 +131,38 @@ class Fuser:
             self._place_reduction(node, op)
         elif isinstance(op, (ElementOp, AliasOp)):
             self._place_element(node)
+        elif isinstance(op, BlockOp):
+            self._place_alone(node, "kernel", self._block_reads(node))
         elif isinstance(op, ContractOp):
-            self._place_alone(node, "contract", trace(self.flow, self.facts, self.inline, self._contract_reads(node)).accesses)
+            self._place_alone(
+                node, "contract", trace(self.flow, self.facts, self.inline, self._contract_reads(node)).accesses
+            )
         else:
             accesses = tuple(Access(v, ()) for v in node.inputs if isinstance(v, str))
             self._place_alone(node, "kernel", accesses)
 
-    def _contract_reads(self, node: Node):  # type: ignore[no-untyped-def]
+    def _block_reads(self, node: Node) -> tuple[Access, ...]:
+        def evaluate(_ctx: ElementContext, read: ReadFn) -> None:
+            for i in operands(self.flow, node, self.inline, self.facts, read):
+                if i is not None:
+                    i(*positions(i.type.dims))
+
+        return trace(self.flow, self.facts, self.inline, evaluate).accesses
+
+    def _contract_reads(self, node: Node) -> Callable[[ElementContext, ReadFn], None]:
         op, flow = node.op, self.flow
         assert isinstance(op, ContractOp)
 
         def evaluate(ctx: ElementContext, read: ReadFn) -> None:
             inputs = operands(flow, node, self.inline, self.facts, read)
-            types = tuple(i.type for i in inputs if i is not None)
-            c = op.contraction(node.type, *types)
-            b, m, n, k = (tuple(index(f"${role}{d}") for d in range(len(dims))) for role, dims in
-                          (("b", c.batch), ("m", c.rows), ("n", c.cols), ("k", c.inner)))
-            op.lhs(ctx, b, m, k, *inputs)  # type: ignore[arg-type]
-            op.rhs(ctx, b, k, n, *inputs)  # type: ignore[arg-type]
+            present = tuple(i for i in inputs if i is not None)
+            c = op.contraction(node.type, *(i.type for i in present))
+            b, m, n, k = (
+                tuple(index(f"${role}{d}") for d in range(len(dims)))
+                for role, dims in (("b", c.batch), ("m", c.rows), ("n", c.cols), ("k", c.inner))
+            )
+            op.lhs(ctx, b, m, k, *present)
+            op.rhs(ctx, b, k, n, *present)
 
         return evaluate
 
@@ -163,14 +177,21 @@ class Fuser:
         type_ = self.flow.types[source] if isinstance(source, str) else TensorType(node.type.dtype, ())
         here = positions(type_.dims)
         found = trace(
-            self.flow, self.facts, self.inline, lambda ctx, read: _read_all(self.flow, node, self.inline, self.facts, read, here)
+            self.flow,
+            self.facts,
+            self.inline,
+            lambda ctx, read: _read_all(self.flow, node, self.inline, self.facts, read, here),
         )
         self.reads[node.name] = found.accesses
         axes = op.reduced_axes(type_.rank)
         layout = _reduced_layout(type_.rank, axes, op.keeps_dims)
         for group in self._candidates(found.accesses):
             fits = group.kind in ("map", "row") and self._same(group.dims, type_.dims) and group.axes in ((), axes)
-            if fits and self._at_home(group, found.accesses, range(type_.rank)) and self._acyclic(group, found.accesses):
+            if (
+                fits
+                and self._at_home(group, found.accesses, range(type_.rank))
+                and self._acyclic(group, found.accesses)
+            ):
                 group.kind, group.axes = "row", axes
                 self._join(group, node, layout, found.accesses)
                 self._merge_others(group, found.accesses)
@@ -292,11 +313,15 @@ class Fuser:
         return False
 
     def _merge_others(self, group: Group, accesses: tuple[Access, ...]) -> None:
-        """Groups over the same space that feed a node just placed are computed in the same loops, where that is legal."""
+        """Groups over the same space that feed a node just placed share its loops, where that is legal."""
         for other in self._candidates(accesses):
             if other.id == group.id or other.kind != "map" or group.kind not in ("map", "row"):
                 continue
-            if not self._same(group.dims, other.dims) or self._reaches(other.id, group.id) or self._reaches(group.id, other.id) and not self._reads_at_home(group, other):
+            if (
+                not self._same(group.dims, other.dims)
+                or self._reaches(other.id, group.id)
+                or (self._reaches(group.id, other.id) and not self._reads_at_home(group, other))
+            ):
                 continue
             if self._indirect(group, other):
                 continue

@@ -56,7 +56,7 @@ def binding_steps(
     steps: list[HostStep] = []
     bound, waiting = set(known), list(where)
     for s in solved.steps:
-        slots = s.numerator.symbols & set(slot for slot, _ in patterns) if isinstance(s, Bound) else {s.slot}
+        slots = s.numerator.symbols & {slot for slot, _ in patterns} if isinstance(s, Bound) else {s.slot}
         g = origins[min(slots).rpartition(".")[0]] if slots else given[0]
         if isinstance(s, Bound):
             steps.append(BindSymbol(s.symbol, s.numerator.subs(actual), s.divisor, g.origin, g.span))

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from ...ir.loops import Kernel
-from ...ir.op import Array1, KernelOp
+from ...ir.dims import Dim
+from ...ir.loops import Expr, Kernel
+from ...ir.op import Array1, BlockOp, KernelOp
+from ...ir.scalar import index
+from ...ir.types import TensorType
 from .emit import Emitter
 from .fuse import Group
-from .kernel import Scope, close
+from .kernel import Scope, close, store
+from .nodes import Node
+from .reads import operands
 
 
 def emit_irregular(scope: Scope, group: Group, name: str) -> Kernel:
     """The kernel of a KernelOp, over whole buffers."""
     (node,) = group.members
     op = node.op
+    if isinstance(op, BlockOp):
+        return _emit_blocks(scope, group, name, node, op)
     assert isinstance(op, KernelOp)
     e = Emitter(scope.facts, scope.taken, op.name, node.statement.span)
     outputs = tuple(Array1(scope.buffer(n), t) for n, t in zip(node.names, node.types, strict=True))
@@ -28,12 +35,20 @@ def emit_irregular(scope: Scope, group: Group, name: str) -> Kernel:
     return close(scope, e, name, group)
 
 
-def _spilled(e: Emitter, value):  # type: ignore[no-untyped-def]
-    """A scalar operand as a one-element array, so that the op need not know the difference."""
-    from ...ir.dims import Dim
-    from ...ir.scalar import index
-    from ...ir.types import TensorType
+def _emit_blocks(scope: Scope, group: Group, name: str, node: Node, op: BlockOp) -> Kernel:
+    """The kernel of a BlockOp, which reads its operands by element."""
+    e = Emitter(scope.facts, scope.taken, op.name, node.statement.span)
+    inputs = operands(scope.flow, node, scope.fusion.inline, scope.facts, scope.load)
 
+    def put(position: tuple[Expr, ...], value: Expr) -> None:
+        store(e, scope, node.name, position, value)
+
+    op.blocks(e, node.type, put, *inputs)
+    return close(scope, e, name, group)
+
+
+def _spilled(e: Emitter, value: Expr) -> Array1:
+    """A scalar operand as a one-element array, so that the op need not know the difference."""
     buffer = e.alloc(value.dtype, Dim.of(1))
     e.store(buffer, index(0), value)
     return Array1(buffer, TensorType(value.dtype, ()))

@@ -6,7 +6,21 @@ from dataclasses import dataclass, field
 
 from ...ir.dims import Dim
 from ...ir.facts import Fact, Facts
-from ...ir.loops import Buffer, Expr, Contract, For, Kernel, Let, Load, Local, Stmt, Store, expressions, walk_expr, walk_stmts
+from ...ir.loops import (
+    Buffer,
+    Contract,
+    Expr,
+    For,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    expressions,
+    walk_expr,
+    walk_stmts,
+)
 from ...ir.scalar import cast
 from ...ir.types import DType
 from ..loops.packing import packed_size

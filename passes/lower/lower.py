@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir import graph
-from ...ir.dims import Dim
 from ...ir.facts import Fact, Facts
 from ...ir.loops import HostTensor, Kernel, Program
 from ..planner import Plan
 from .contract import emit_contract
-from .fuse import Fuser, Fusion, Group
+from .fuse import Fuser, Group
 from .host import function_host, load_host
 from .irregular import emit_irregular
 from .kernel import Pack, Scope

@@ -16,7 +16,7 @@ from ...ir.dims import Dim
 from ...ir.loops import Expr, Index
 from ...ir.op import AliasOp, Array, ElementContext, ElementOp, InferContext, Input, Op, Sample
 from ...ir.scalar import cast, const
-from ...ir.types import TensorType, Type
+from ...ir.types import DType, TensorType, Type
 
 Value = str | Expr | None
 """An operand: a value by name (`@name` for globals), a scalar expression, or nothing."""
@@ -121,7 +121,8 @@ def _stored_scalars(flow: Dataflow, tree: ResultTree) -> ResultTree:
     if tree is None or isinstance(tree, str):
         return tree
     name = f"number.{len(flow.order)}"
-    type_ = TensorType(tree.dtype, ())
+    dtype: DType = tree.dtype
+    type_ = TensorType(dtype, ())
     node = Node((name,), (type_,), Scalar(), (tree,), graph.Apply((graph.Target(name, type_),), Scalar(), ()))
     flow.types[name], flow.nodes[name] = type_, node
     flow.order.append(node)
@@ -146,7 +147,8 @@ def _statement(flow: Dataflow, env: dict[str, ResultTree], s: graph.Statement) -
         env[s.target.name] = value
     elif isinstance(s, graph.MatchCast):
         value = _resolve(env, s.operand)
-        assert isinstance(value, str) and isinstance(s.target.type, TensorType)
+        assert isinstance(value, str)
+        assert isinstance(s.target.type, TensorType)
         _give_rank(flow, value, s)
         env[s.target.name] = _alias(flow, s.target.name, s.target.type, value)
         flow.casts.append(s)

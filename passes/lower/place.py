@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...ir.dims import Dim
 from ...ir.diagnostics import error
+from ...ir.dims import Dim
 from ...ir.loops import Copy, HostTensor, Kernel, Ref, Result
 from ...ir.op import KernelOp
 from ..planner import SymBuffer

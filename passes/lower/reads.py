@@ -31,7 +31,9 @@ class Operand:
         return self.read(position)
 
 
-def operands(flow: Dataflow, node: Node, inline: frozenset[str], facts: Facts, read: ReadFn) -> tuple[Input | None, ...]:
+def operands(
+    flow: Dataflow, node: Node, inline: frozenset[str], facts: Facts, read: ReadFn
+) -> tuple[Input | None, ...]:
     """The inputs of `node` as its element rule sees them."""
     return tuple(_operand(flow, v, inline, facts, read) for v in node.inputs)
 
@@ -103,7 +105,9 @@ def trace(
     return Trace(tuple(found), ctx.impure)
 
 
-def trace_element(flow: Dataflow, facts: Facts, inline: frozenset[str], node: Node, position: tuple[Expr, ...]) -> Trace:
+def trace_element(
+    flow: Dataflow, facts: Facts, inline: frozenset[str], node: Node, position: tuple[Expr, ...]
+) -> Trace:
     """What an ElementOp node reads for its element at `position`."""
     return trace(flow, facts, inline, lambda ctx, read: element(flow, node, ctx, position, inline, read))
 

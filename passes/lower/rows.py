@@ -11,7 +11,7 @@ Where the last dimension is not reduced, rows are strided; then a tile of neighb
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 from ...ir.dims import Dim
 from ...ir.loops import Alloc, Apply, Const, Expr, Index, Kernel, Load, Name, Select, walk_expr
@@ -32,7 +32,30 @@ HEAVY = 8
 
 _COST = {"div": 4, "floordiv": 6, "mod": 6, "sqrt": 4, "pow": 20, "fmod": 8}
 _TRANSCENDENTAL = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid atan2".split()
+    [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "erf",
+        "sigmoid",
+        "atan2",
+    ]
 )
 
 
@@ -84,7 +107,7 @@ class _Rows:
                 self._stores(0)
         return close(self.scope, self.e, self.name, self.group)
 
-    def _loop(self, d: int, kind: str):  # type: ignore[no-untyped-def]
+    def _loop(self, d: int, kind: str) -> AbstractContextManager[None]:
         return self.e.for_(self.vars[d], index(0), index(self.group.dims[d]), kind)
 
     def _lane_tiles(self, loops: ExitStack) -> None:
@@ -93,7 +116,7 @@ class _Rows:
         loops.enter_context(self.e.for_(tile, index(0), index(Dim.ceildiv(size, LANES)), "parallel"))
         self.lane_base = index(Dim.of(tile) * LANES)
 
-    def _lane_loop(self):  # type: ignore[no-untyped-def]
+    def _lane_loop(self) -> AbstractContextManager[None]:
         assert isinstance(self.lane_base, Index)
         stop = Dim.min(self.group.dims[-1], self.lane_base.dim + LANES)
         return self.e.for_(self.vars[-1], self.lane_base, index(stop), "vector")
@@ -109,8 +132,14 @@ class _Rows:
         t = self.current
         reductions = [n for n in self.group.members if isinstance(n.op, ReduceOp) and self.stage[n.name] == t]
         kept = [n for n in self.group.members if self.stage[n.name] == t and n.name in self.scratch]
-        full = [n for n in self.group.members if self.stage[n.name] == t and self.group.is_full(n.name)
-                and not isinstance(n.op, ReduceOp) and n.name in self.stored]
+        full = [
+            n
+            for n in self.group.members
+            if self.stage[n.name] == t
+            and self.group.is_full(n.name)
+            and not isinstance(n.op, ReduceOp)
+            and n.name in self.stored
+        ]
         if reductions or kept or full:
             running = {n.name: self._start(n) for n in reductions}
             self._row_loops(reductions, running)
@@ -144,8 +173,11 @@ class _Rows:
 
     def _between(self, t: int) -> None:
         """Values with one element a row, computed after the pass their inputs come from."""
-        todo = [n for n in self.group.members
-                if self.stage[n.name] == t and (isinstance(n.op, ReduceOp) or not self.group.is_full(n.name))]
+        todo = [
+            n
+            for n in self.group.members
+            if self.stage[n.name] == t and (isinstance(n.op, ReduceOp) or not self.group.is_full(n.name))
+        ]
         if not todo:
             return
         with ExitStack() as loops:
@@ -235,7 +267,9 @@ class _Rows:
         source = self._source_type(node)
         arg = op.combiner in ("argmax", "argmin")
         dtype = source.compute if arg else op.accumulator(source)
-        init = initial("maximum" if op.combiner == "argmax" else "minimum" if op.combiner == "argmin" else op.combiner, dtype)
+        init = initial(
+            "maximum" if op.combiner == "argmax" else "minimum" if op.combiner == "argmin" else op.combiner, dtype
+        )
         return _Running(self._cell(dtype, init), self._cell(DType.i64, const(0, DType.i64)) if arg else None, dtype)
 
     def _cell(self, dtype: DType, init: Expr) -> Expr | str:
@@ -288,7 +322,9 @@ class _Rows:
             for n in reductions:
                 assert isinstance(n.op, ReduceOp)
                 r = running[n.name]
-                total = self._get(r.position if r.position is not None else r.best, DType.i64 if r.position is not None else r.dtype)
+                total = self._get(
+                    r.position if r.position is not None else r.best, DType.i64 if r.position is not None else r.dtype
+                )
                 value = n.op.after(self.e, self._frozen(total), count, n.type.dtype)
                 self._keep(n.name, self.e.let(cast(value, n.type.dtype)))
         self.memo = {}
@@ -324,7 +360,8 @@ class _Rows:
             reads = [a.name for a in self.scope.fusion.reads[n.name] if a.name in cost and a.name not in self.scratch]
             cost[n.name] = self._own_cost(n) + sum(cost[r] for r in reads)
             later = any(
-                self.stage[m.name] > self.stage[n.name] and any(a.name == n.name for a in self.scope.fusion.reads[m.name])
+                self.stage[m.name] > self.stage[n.name]
+                and any(a.name == n.name for a in self.scope.fusion.reads[m.name])
                 for m in self.group.members
             )
             if later and cost[n.name] >= HEAVY and n.name not in self.stored:

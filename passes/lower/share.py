@@ -1,4 +1,7 @@
-"""Kernels that are the same but for names are compiled once: layers repeat, so this is most of a model's compile time."""
+"""Kernels that are the same but for names are compiled once.
+
+Layers repeat, so this is most of a model's compile time.
+"""
 
 from __future__ import annotations
 
@@ -82,8 +85,6 @@ def _defined(stmt: object) -> tuple[str, ...]:
     if isinstance(stmt, Contract):
         return (stmt.m, stmt.n, stmt.k, stmt.acc)
     return ()
-
-
 
 
 def _rename(node: object, names: dict[str, str], dims: dict[str, Dim]) -> object:
