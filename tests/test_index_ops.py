@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 import pliant
+from pliant.compiler.codegen.llvm import resolve
+from pliant.compiler.driver import Compilation
+from pliant.compiler.target import Target
+from pliant.ir.loops import Copy
 from pliant.ir.op import Op
 from pliant.ir.ops.create import Arange, Eye, Full
 from pliant.ir.ops.index import Embedding, Gather, IndexSelect, OneHot, Take
@@ -197,3 +201,11 @@ def test_attributes_are_printed_and_parsed_back(name: str) -> None:
     from pliant.ir.printer import print_module
 
     assert pliant.parse(print_module(module)) == module
+
+
+def test_nothing_is_copied_around_a_write_in_place() -> None:
+    program = Compilation(pliant.parse(CACHE), resolve(Target.parse("cpu")), 1).lowered.program
+    for host in program.functions:
+        assert not any(isinstance(step, Copy) for step in host.launches)
+    for name in ("main.0.index_put", "slice.0.slice_scatter"):
+        assert [b.name for b in program.kernel(name).buffers if b.mode != "in"] == ["cache"]
