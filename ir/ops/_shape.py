@@ -131,15 +131,33 @@ def collapsed(t: TensorType, axis: int) -> tuple[Dim, Dim, Dim]:
 # ---------------------------------------------------------------------------------------------------- kernels
 
 
+def pairs(k: KernelBuilder, first: Dim, second: Dim, body: Callable[[Expr, Expr], None]) -> None:
+    """Calls `body` with every two positions, in parallel: one loop over both, as either may be of size 1 in a call."""
+    if ONE in (first, second):
+        only = second if first == ONE else first
+        k.loop(
+            "p", index(0), index(only), lambda i: body(index(0), i) if first == ONE else body(i, index(0)), "parallel"
+        )
+        return
+
+    def both_of(i: Expr) -> None:
+        size = index(second)
+        # Named, so that the division is done once: as a polynomial it would be part of every offset.
+        body(k.let(Apply("floordiv", (i, size), DType.i64)), k.let(Apply("mod", (i, size), DType.i64)))
+
+    k.loop("p", index(0), index(first * second), both_of, "parallel")
+
+
+def tile(size: Dim, width: int, number: Expr) -> tuple[Expr, Expr]:
+    """The bounds of one run of `width` out of `size`."""
+    start = mul(number, index(width))
+    assert isinstance(start, Index)
+    return start, index(Dim.min(size, start.dim + width))
+
+
 def tiles(k: KernelBuilder, size: Dim, width: int, body: Callable[[Expr, Expr], None]) -> None:
     """Calls `body` with the bounds of each run of `width` out of `size`, in parallel."""
-
-    def tile(t: Expr) -> None:
-        start = mul(t, index(width))
-        assert isinstance(start, Index)
-        body(start, index(Dim.min(size, start.dim + width)))
-
-    k.loop("tile", index(0), index(Dim.ceildiv(size, width)), tile, "parallel")
+    pairs(k, ONE, Dim.ceildiv(size, width), lambda _, t: body(*tile(size, width, t)))
 
 
 def copy_array(k: KernelBuilder, source: Array1, target: Array1) -> None:
@@ -163,6 +181,8 @@ def nest(
         d = len(position)
         if d == len(sizes):
             body(position)
+        elif sizes[d] == ONE:
+            level((*position, index(0)))
         else:
             k.loop(f"i{d}", index(0), index(sizes[d]), lambda i: level((*position, i)), kinds[d])
 

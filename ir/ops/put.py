@@ -26,6 +26,7 @@ from ._shape import (
     copy_array,
     nest,
     offset,
+    pairs,
     require_fact,
     require_sizes,
     tiles,
@@ -253,7 +254,7 @@ class SliceScatter(KernelOp):
         if inner == ONE:
             nest(k, (outer, count), ("parallel", "vector"), lambda p: put(p[0], p[1], index(0)))
         else:
-            nest(k, (outer, count, inner), ("parallel", "parallel", "vector"), lambda p: put(p[0], p[1], p[2]))
+            pairs(k, outer, count, lambda o, i: k.loop("c", index(0), index(inner), lambda c: put(o, i, c), "vector"))
 
     def reference(self, *operands: Array | None) -> Array:
         x, y = operand(operands, 0), operand(operands, 1)

@@ -14,7 +14,7 @@ from ..op import Array, Array1, InferContext, KernelBuilder, KernelOp, Refused, 
 from ..scalar import add, apply, cast, const, index, mul, sub
 from ..types import DType, TensorType, tensor
 from ._common import FLOATS, INTS, SIZES, arrays, cycled, exact, integers, operand, rounded, rtol, uniform, want_number
-from ._shape import LANES, ONE, collapsed, tiles
+from ._shape import LANES, ONE, collapsed, pairs, tile
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,14 @@ class Scan(KernelOp):
         (out,), x = outputs, operand(inputs, 0)
         outer, size, inner = collapsed(x.type, self.axis % x.type.rank)
 
-        def rows(o: Expr) -> None:
-            if inner == ONE:
-                self._row(k, out, x, o, size)
-            else:
-                tiles(k, inner, LANES, lambda start, stop: self._columns(k, out, x, o, size, inner, start, stop))
+        if inner == ONE:
+            pairs(k, outer, ONE, lambda o, _: self._row(k, out, x, o, size))
+            return
 
-        k.loop("o", index(0), index(outer), rows, "parallel")
+        def columns(o: Expr, t: Expr) -> None:
+            self._columns(k, out, x, o, size, inner, *tile(inner, LANES, t))
+
+        pairs(k, outer, Dim.ceildiv(inner, LANES), columns)
 
     def _at(self, i: Expr, size: Dim) -> Expr:
         return sub(index(size - 1), i) if self.reverse else i

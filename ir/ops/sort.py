@@ -18,7 +18,7 @@ from ..op import Array, Array1, InferContext, KernelBuilder, KernelOp, Refused, 
 from ..scalar import add, apply, both, cast, const, index, mul, select, sub
 from ..types import DType, TensorType, tensor
 from ._common import FLOATS, INTS, SIZES, arrays, cycled, integers, operand, want_number
-from ._shape import collapsed, nest, require_fact, require_size, whole
+from ._shape import collapsed, pairs, require_fact, require_size, whole
 
 RUN = 16
 """Elements that are sorted by insertion before runs are merged: a run stays in registers and L1."""
@@ -43,11 +43,6 @@ def sorted_indices(x: Array, axis: int, descending: bool) -> Array:
         return np.argsort(wide, axis=axis, kind="stable")
     back = np.flip(np.argsort(np.flip(wide, axis), axis=axis, kind="stable"), axis)
     return np.asarray(x.shape[axis] - 1 - back)
-
-
-def rows(k: KernelBuilder, outer: Dim, inner: Dim, row: Callable[[Expr, Expr], None]) -> None:
-    """Calls `row` for every position before and behind the sorted axis, in parallel."""
-    nest(k, (outer, inner), ("parallel", "parallel"), lambda p: row(p[0], p[1]))
 
 
 # ------------------------------------------------------------------------------------------------------ sorting
@@ -176,7 +171,7 @@ class Ordering(KernelOp):
             merge_sort(k, data, size, self.descending)
             k.loop("i", index(0), index(size), give, "vector")
 
-        rows(k, outer, inner, row)
+        pairs(k, outer, inner, row)
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -340,7 +335,7 @@ class Topk(KernelOp):
                 k.branch(apply("gt", index(count), index(0)), fill)
             self._give(k, heap, outputs, lambda i: add(mul(add(mul(o, index(count)), i), index(inner)), c))
 
-        rows(k, outer, inner, row)
+        pairs(k, outer, inner, row)
 
     def _select(self, k: KernelBuilder, heap: _Heap, read: Callable[[Expr], Expr], size: Dim) -> None:
         """The first k elements as a heap, then every better one in place of the worst."""
