@@ -1,0 +1,1 @@
+"""Running CUDA kernels without a GPU: the same source, compiled for the CPU."""
