@@ -103,12 +103,15 @@ def _axes(plan: Plan, title: str, steps: int, peak: int, wide: float, high: floa
     for step in range(steps):
         x = LEFT + (step + 0.5) * wide
         yield f'<text class="small" x="{x:.1f}" y="{base + 14:.1f}" text-anchor="middle">{step}</text>'
-    yield f'<text class="small" x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">kernels, in the order they run</text>'
+    yield _right(HEIGHT - 8, "kernels, in the order they run")
     if plan.lower_bound:
         y = _y(plan.lower_bound, high)
         yield f'<path class="peak" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
-        at = f'x="{WIDTH - RIGHT}" y="{y - 5:.1f}" text-anchor="end"'
-        yield f'<text class="small" {at}>the largest live set: no plan can do with less than {_bytes(plan.lower_bound)}</text>'
+        yield _right(y - 5, f"the largest live set: no plan can do with less than {_bytes(plan.lower_bound)}")
+
+
+def _right(y: float, words: str) -> str:
+    return f'<text class="small" x="{WIDTH - RIGHT}" y="{y:.1f}" text-anchor="end">{escape(words)}</text>'
 
 
 def _box(box: Box, index: int, wide: float, high: float) -> Iterator[str]:

@@ -156,16 +156,14 @@ class PageRun:
 
     def _python(self, block: Block, shown: Block | None, place: str) -> None:
         code = compile("\n" * (block.start - 1) + block.text, self.name, "exec")
-        printed = io.StringIO()
+        printed, raised = io.StringIO(), ""
         with contextlib.redirect_stdout(printed):
             try:
                 exec(code, self.names)
             except (CompileError, PliantError) as error:
-                assert "raises" in block.words, f"{place}: {error}"
-                print(f"{type(error).__name__}: {error}")
-            else:
-                assert "raises" not in block.words, f"{place} raises nothing"
-        self._compare(shown, printed.getvalue(), place)
+                raised = f"{type(error).__name__}: {error}"
+        assert bool(raised) == ("raises" in block.words), f"{place}: {raised or 'raises nothing'}"
+        self._compare(shown, printed.getvalue() + raised, place)
 
     def _console(self, block: Block, place: str) -> None:
         for number, command, shown in _commands(block):

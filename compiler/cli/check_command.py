@@ -11,8 +11,13 @@ from ...ir.infer_module import infer_module
 from ...ir.parser import parse_module_all
 from . import show
 
+EXAMPLES = show.examples(
+    ("pliant check model.ir", ""),
+    ("pliant check *.ir --json", "for an editor"),
+)
 
-@click.command("check")
+
+@click.command("check", epilog=EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="One list of diagnostics on standard output, for editors.")
 def command(files: tuple[str, ...], as_json: bool) -> None:

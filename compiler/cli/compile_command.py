@@ -13,8 +13,16 @@ from ..emit import STAGES, emit
 from ..target import Target
 from . import options, show
 
+EXAMPLES = show.examples(
+    ("pliant compile model.ir", "writes model.pliant"),
+    ("pliant compile model.ir --weights w.safetensors", "keep the weights in it"),
+    ("pliant compile model.ir --target cpu:x86-64-v3", "for other machines"),
+    ("pliant compile model.ir --emit fused,plan", "look at stages; writes nothing"),
+    ("pliant compile model.ir --dim h=768", "for one size of h only"),
+)
 
-@click.command("compile")
+
+@click.command("compile", epilog=EXAMPLES)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the artifact.")
 @options.target

@@ -9,9 +9,16 @@ from pathlib import Path
 import click
 
 from ...ir.format import format_text
+from . import show
+
+EXAMPLES = show.examples(
+    ("pliant fmt model.ir", "rewrite it in place"),
+    ("pliant fmt --check *.ir", "say which files would change"),
+    ("pliant fmt --types model.ir", "write the type of every value"),
+)
 
 
-@click.command("fmt")
+@click.command("fmt", epilog=EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--check", is_flag=True, help="Write nothing; exit with status 1 if a file would change.")
 @click.option("--types", is_flag=True, help="Write the type of every value.")

@@ -12,8 +12,14 @@ from ...runtime import Artifact
 from ...runtime.contract import Step
 from . import show
 
+EXAMPLES = show.examples(
+    ("pliant inspect model.pliant", ""),
+    ("pliant inspect model.pliant --ir source", "the program it was made from"),
+    ("pliant inspect model.pliant --json", "for scripts"),
+)
 
-@click.command("inspect")
+
+@click.command("inspect", epilog=EXAMPLES)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 @click.option("--ir", "stage", metavar="STAGE", help="Print a stage kept in the artifact: source, graph.")

@@ -11,8 +11,13 @@ from ...ir.diagnostics import error
 from ...ir.registry import registry
 from . import show
 
+EXAMPLES = show.examples(
+    ("pliant ops", "the table"),
+    ("pliant ops softmax", "one operator"),
+)
 
-@click.command("ops")
+
+@click.command("ops", epilog=EXAMPLES)
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
     """The operator table; with NAME, what that operator takes and means."""

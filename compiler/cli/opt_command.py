@@ -8,10 +8,16 @@ import click
 
 from ...passes.pass_base import run_passes
 from ..passes_by_name import parse_pipeline, read_stage
-from .show import any_stage
+from . import show
+
+EXAMPLES = show.examples(
+    ("pliant opt model.ir -p infer,inline,simplify", ""),
+    ("pliant opt model.ir -p infer,inline,decompose,lower", "from the graph to loops"),
+    ("pliant opt model.ir -p infer,decompose --print-after-all", "every step"),
+)
 
 
-@click.command("opt")
+@click.command("opt", epilog=EXAMPLES)
 @click.argument("file", type=click.Path(exists=True, allow_dash=True, dir_okay=False))
 @click.option("-p", "passes", default="", metavar="PASS,PASS{OPTION=VALUE}", help="What to run, in this order.")
 @click.option("--print-after-all", is_flag=True, help="Print the text after every pass.")
@@ -24,9 +30,9 @@ def command(file: str, passes: str, print_after_all: bool, verify: bool, output:
         ir = read_stage(opened.read(), name)
     hooks = []
     if print_after_all:
-        hooks.append(lambda step, made: click.echo(f"# ---- after {step}\n{any_stage(made)}"))
+        hooks.append(lambda step, made: click.echo(f"# ---- after {step}\n{show.any_stage(made)}"))
     result = run_passes(parse_pipeline(passes, ir, verify), ir, hooks)
     if output is not None:
-        output.write_text(any_stage(result), encoding="utf-8")
+        output.write_text(show.any_stage(result), encoding="utf-8")
     elif not print_after_all:
-        click.echo(any_stage(result))
+        click.echo(show.any_stage(result))

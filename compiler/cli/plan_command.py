@@ -7,9 +7,15 @@ from pathlib import Path
 import click
 
 from ...passes.planner import minimalloc_table, table_text
+from . import show
+
+EXAMPLES = show.examples(
+    ("pliant plan buffers.csv", ""),
+    ("pliant plan folder/ --budget 0.05 --budget 3", "two budgets, side by side"),
+)
 
 
-@click.command("plan")
+@click.command("plan", epilog=EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--budget",

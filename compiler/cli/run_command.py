@@ -24,8 +24,14 @@ from .inputs import choose_sizes, declared_types, given_arrays, random_array, ra
 
 SOURCE = "ir/source.ir"
 
+EXAMPLES = show.examples(
+    ("pliant run model.ir", "random input at sizes that the facts allow"),
+    ("pliant run model.pliant --dim n=17 --check", "compare with the reference"),
+    ("pliant run model.pliant --input x=x.npy --output y.npz", "your own arrays"),
+)
 
-@click.command("run")
+
+@click.command("run", epilog=EXAMPLES)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--function", "name", default=None, help="Which function; @main by default.")
 @click.option(

@@ -17,6 +17,12 @@ from ...ir.printer import print_module
 from ...ir.printer_loops import print_program
 
 
+def examples(*lines: tuple[str, str]) -> str:
+    """The end of a command's help: commands, and what each is for."""
+    width = max(len(command) for command, _ in lines)
+    return "\b\nExamples:\n" + "\n".join(f"  {command:{width}}  {words}".rstrip() for command, words in lines)
+
+
 def diagnostics(found: Iterable[Diagnostic], sources: Mapping[str, str]) -> None:
     """Prints diagnostics with excerpts, on standard error."""
     for i, d in enumerate(found):
