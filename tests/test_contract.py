@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -42,13 +42,6 @@ SMALL = Tile(NATIVE.vector_bytes, row_block=16, inner_block=24, col_block=2 * pa
 
 def at(d: Dim | int) -> Index:
     return Index(Dim.of(d))
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where an operand's elements are: strides as dims, so that transposed matrices are one too."""
-
-    transposed: bool = False
 
 
 def contraction(
@@ -159,6 +152,14 @@ def test_packed_weight(rows: int, cols: int, inner: int, transposed: bool) -> No
 def test_packed_weight_is_read_in_place() -> None:
     tiled = TILE.run(contraction("mm", packed=True))
     assert {s.b for s in walk_stmts(tiled.body) if isinstance(s, Micro)} == {"packed.b"}
+
+
+def test_plain_products_are_stored_in_place() -> None:
+    """Unless the output may overlap an operand, which would be overwritten before it is read."""
+    kernel = contraction("mm", cols=Dim.of(256))
+    assert {s.c for s in walk_stmts(TILE.run(kernel).body) if isinstance(s, Micro)} == {"c"}
+    aliased = replace(kernel, buffers=(*kernel.buffers[:2], replace(kernel.buffers[2], may_alias="a")))
+    assert {s.c for s in walk_stmts(TILE.run(aliased).body) if isinstance(s, Micro)} == {"acc.c"}
 
 
 @pytest.mark.parametrize("dtype", [DType.f64, DType.i32, DType.i64, DType.u8, DType.i8, DType.i16])

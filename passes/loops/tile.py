@@ -12,6 +12,7 @@ Every extent may be symbolic.  Rows are dealt out evenly over the tiles (7 rows 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -31,12 +32,12 @@ from ...ir.loops import (
     Local,
     Name,
     Stmt,
-    While,
 )
 from ...ir.types import DType
 from .contiguity import contiguous
-from .operand import packed
+from .operand import packed, plain_output
 from .packing import micro_rows, panel_width
+from .rewrite import map_bodies
 from .tile_nest import Blocking, Nest, contraction_loops
 
 DOT_LIMIT = 3
@@ -55,38 +56,40 @@ class Tile:
     col_block: int = 256
 
     def run(self, kernel: Kernel) -> Kernel:
-        return replace(kernel, body=self._body(kernel.body, inside_parallel=False))
+        overlapping = {name for x in kernel.buffers if x.may_alias is not None for name in (x.name, x.may_alias)}
+        outputs = {x.name: x.dtype for x in kernel.buffers if x.name not in overlapping}
+        return replace(kernel, body=_Rewriter(self, outputs).body(kernel.body, inside_parallel=False))
 
-    def _body(self, stmts: tuple[Stmt, ...], inside_parallel: bool) -> tuple[Stmt, ...]:
+
+@dataclass(frozen=True)
+class _Rewriter:
+    """`outputs` are the buffers that products may be accumulated in: nothing else reads or writes them meanwhile."""
+
+    options: Tile
+    outputs: Mapping[str, DType]
+
+    def body(self, stmts: tuple[Stmt, ...], inside_parallel: bool) -> tuple[Stmt, ...]:
         result: list[Stmt] = []
         for stmt in stmts:
             nest = None if inside_parallel else _nest(stmt)
-            if nest is not None:
-                result.extend(self._contraction(nest))
-            elif isinstance(stmt, Contract):
-                result.extend(self._contraction(Nest((), (), stmt)))
-            else:
-                result.append(self._inside(stmt, inside_parallel))
+            if nest is None and isinstance(stmt, Contract):
+                nest = Nest((), (), stmt)
+            result.extend(self._contraction(nest) if nest is not None else (self._inside(stmt, inside_parallel),))
         return tuple(result)
 
     def _inside(self, stmt: Stmt, inside_parallel: bool) -> Stmt:
-        if isinstance(stmt, For):
-            return replace(stmt, body=self._body(stmt.body, inside_parallel or stmt.kind == "parallel"))
-        if isinstance(stmt, While):
-            return replace(stmt, body=self._body(stmt.body, inside_parallel))
-        if isinstance(stmt, If):
-            then, otherwise = (self._body(b, inside_parallel) for b in (stmt.then, stmt.otherwise))
-            return replace(stmt, then=then, otherwise=otherwise)
-        return stmt
+        inside_parallel = inside_parallel or (isinstance(stmt, For) and stmt.kind == "parallel")
+        return map_bodies(stmt, lambda body: self.body(body, inside_parallel))
 
     def _contraction(self, nest: Nest) -> tuple[Stmt, ...]:
-        c = nest.contract
-        width = panel_width(self.vector_bytes, c.dtype)
-        rows = micro_rows(self.vector_bytes)
+        c, options = nest.contract, self.options
+        width = panel_width(options.vector_bytes, c.dtype)
+        rows = micro_rows(options.vector_bytes)
         # Panels packed here are packed again for each block of rows: fewer, larger blocks.
-        wanted = self.row_block if packed(c, width) is not None else 2 * self.row_block
-        blocking = Blocking(width, rows, -(-wanted // rows) * rows, self.inner_block, max(1, self.col_block // width))
-        tiled = contraction_loops(nest, blocking)
+        wanted = options.row_block if packed(c, width) is not None else 2 * options.row_block
+        row_block, panels = -(-wanted // rows) * rows, max(1, options.col_block // width)
+        blocking = Blocking(width, rows, row_block, options.inner_block, panels)
+        tiled = contraction_loops(replace(nest, output=plain_output(c, self.outputs)), blocking)
         if c.cols.is_const and c.cols.value <= DOT_LIMIT and contiguous(c.lhs, c.k):
             return dot_loops(nest, c.m, c.rows, width)
         if not _dots(c):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.dims import Dim
 from ...ir.loops import Alloc, Apply, Cast, Const, Contract, Expr, For, If, Index, Let, Load, Micro, Stmt, Store
@@ -20,11 +20,15 @@ its own, and rows a power of two apart would evict one another."""
 
 @dataclass(frozen=True)
 class Nest:
-    """A contraction, the parallel loops right around it (a batch), and the `Let`s between."""
+    """A contraction, the parallel loops right around it (a batch), and the `Let`s between.
+
+    `output` is set where all that the epilogue does is to store: then full tiles are stored by the micro-kernel.
+    """
 
     loops: tuple[For, ...]
     lets: tuple[Stmt, ...]
     contract: Contract
+    output: Strided | None = None
 
     @property
     def extents(self) -> tuple[Dim, ...]:
@@ -127,7 +131,9 @@ class _Builder:
         if isinstance(self.rhs, Packed):
             longest = Dim.max(c.inner, longest)
         rows = min(b.row_block, c.rows.value) if c.rows.is_const else b.row_block
-        found: list[Stmt] = [Alloc(self._name("c"), c.dtype, Dim.of(b.panels * max(rows, 1) * b.width))]
+        found: list[Stmt] = []
+        if self.nest.output is None or not self._all_full:
+            found.append(Alloc(self._name("c"), c.dtype, Dim.of(b.panels * max(rows, 1) * b.width)))
         if self._copies() is not False:
             blocked = Dim.of(b.row_block * (b.inner_block + 8 + PAD))
             found.append(Alloc(self._name("a"), c.dtype, Dim.max(blocked, (longest + PAD) * b.rows)))
@@ -192,8 +198,7 @@ class _Builder:
         tile: list[Stmt] = [
             self._let("t0", rows * t // tiles),
             self._let("t1", rows * (t + 1) // tiles),
-            *self._tile(),
-            If(_compare("eq", self._dim("kb"), blocks - 1), self._epilogue()),
+            *self._tile(blocks),
         ]
         return (
             self._let("n0", self._dim("p") * b.width),
@@ -203,10 +208,18 @@ class _Builder:
 
     def _in_place(self) -> Expr:
         """Whether the panel is read in place: few rows, and all of its columns there."""
-        c, b = self.c, self.b
-        few = _compare("le", c.rows, Dim.of(b.rows))
-        full = _compare("le", self._dim("n0") + b.width, c.cols)
-        return Apply("logical_and", (few, full), DType.bool)
+        b = self.b
+        few = _compare("le", self.c.rows, Dim.of(b.rows))
+        return Apply("logical_and", (few, self._full()), DType.bool)
+
+    @property
+    def _all_full(self) -> bool:
+        """Whether no panel is short of columns, whatever the sizes."""
+        return self.c.cols.is_const and self.c.cols.value % self.b.width == 0
+
+    def _full(self) -> Expr:
+        """Whether the panel has all of its columns."""
+        return _compare("le", self._dim("n0") + self.b.width, self.c.cols)
 
     def _pack_rhs(self) -> list[Stmt]:
         """The block's panels: rows k0..k1 of the right operand, with zeros beyond the last column.
@@ -244,11 +257,11 @@ class _Builder:
 
         value, kind, width = self._converted(c.rhs), _kind(c.rhs, c.n), Dim.of(b.width)
         full = columns(Dim.of(0), width, value, kind)
-        if c.cols.is_const and c.cols.value % b.width == 0:
+        if self._all_full:
             return (full,)
         there = columns(Dim.of(0), c.cols - n, value, kind)
         beyond = columns(c.cols - n, width, zero, "vector")
-        return (If(_compare("le", n + b.width, c.cols), (full,), (there, beyond)),)
+        return (If(self._full(), (full,), (there, beyond)),)
 
     def _panel_offset(self) -> Dim:
         """Where the panel is in the block that was packed here."""
@@ -256,46 +269,60 @@ class _Builder:
 
     # -- tiles
 
-    def _tile(self) -> list[Stmt]:
+    def _tile(self, blocks: Dim) -> list[Stmt]:
+        """The tile's product and, after the last block of k, the epilogue."""
+        scratch = Strided(self._name("c"), self._tile_offset(), Dim.of(self.b.width), Dim.of(1))
+        last = _compare("eq", self._dim("kb"), blocks - 1)
+        finished = [*self._lhs_choice(scratch), If(last, self._epilogue())]
+        output = self.nest.output
+        if output is None:
+            return finished
+        row = self._dim("r0") + self._dim("t0")
+        there = replace(output, base=output.base + row * output.row + self._dim("n0"))
+        stored = self._lhs_choice(there)
+        return stored if self._all_full else [If(self._full(), tuple(stored), tuple(finished))]
+
+    def _lhs_choice(self, out: Strided) -> list[Stmt]:
+        """The product into `out`, the left operand copied or in place."""
         copies = self._copies()
         if isinstance(copies, bool):
-            return self._products(copied=copies)
-        return [If(copies, tuple(self._products(copied=True)), tuple(self._products(copied=False)))]
+            return self._rhs_choice(out, copies)
+        return [If(copies, tuple(self._rhs_choice(out, True)), tuple(self._rhs_choice(out, False)))]
 
-    def _products(self, copied: bool) -> list[Stmt]:
-        """The tile's product, the left operand copied or in place."""
+    def _rhs_choice(self, out: Strided, copied: bool) -> list[Stmt]:
+        """The product into `out`, from the panels there are."""
         rhs, n0, k0 = self.rhs, self._dim("n0"), self._dim("k0")
-        scratch = self._micro(copied, self._name("b"), self._panel_offset(), Dim.of(self.b.width))
+        width = Dim.of(self.b.width)
+        here = Strided(self._name("b"), self._panel_offset(), width, Dim.of(1))
         if rhs is None:
-            return [scratch]
+            return [self._micro(out, copied, here)]
         if isinstance(rhs, Packed):
-            offset = rhs.base + n0 * self.c.inner + k0 * self.b.width
-            return [self._micro(copied, rhs.buffer, offset, Dim.of(self.b.width))]
-        direct = self._micro(copied, rhs.buffer, rhs.base + k0 * rhs.row + n0, rhs.row)
-        return [If(self._in_place(), (direct,), (scratch,))]
+            panel = Strided(rhs.buffer, rhs.base + n0 * self.c.inner + k0 * width, width, Dim.of(1))
+            return [self._micro(out, copied, panel)]
+        direct = self._micro(out, copied, replace(rhs, base=rhs.base + k0 * rhs.row + n0))
+        return [If(self._in_place(), (direct,), (self._micro(out, copied, here),))]
 
-    def _micro(self, copied: bool, buffer: str, offset: Dim, stride: Dim) -> Micro:
+    def _micro(self, out: Strided, copied: bool, panel: Strided) -> Micro:
         lhs, row = self.lhs, self._dim("r0") + self._dim("t0")
         if copied or lhs is None:
-            a, a_row, a_col = self._name("a"), self._dim("length") + PAD, Dim.of(1)
-            a_offset = self._dim("t0") * a_row
+            stride = self._dim("length") + PAD
+            left = Strided(self._name("a"), self._dim("t0") * stride, stride, Dim.of(1))
         else:
-            a, a_row, a_col = lhs.buffer, lhs.row, lhs.col
-            a_offset = lhs.base + row * a_row + self._dim("k0") * a_col
+            left = replace(lhs, base=lhs.base + row * lhs.row + self._dim("k0") * lhs.col)
         return Micro(
             rows=Index(self._dim("t1") - self._dim("t0")),
             width=self.b.width,
             inner=Index(self._dim("length")),
-            a=a,
-            a_offset=Index(a_offset),
-            a_row=Index(a_row),
-            a_col=Index(a_col),
-            b=buffer,
-            b_offset=Index(offset),
-            b_row=Index(stride),
-            c=self._name("c"),
-            c_offset=Index(self._tile_offset()),
-            c_row=_index(self.b.width),
+            a=left.buffer,
+            a_offset=Index(left.base),
+            a_row=Index(left.row),
+            a_col=Index(left.col),
+            b=panel.buffer,
+            b_offset=Index(panel.base),
+            b_row=Index(panel.row),
+            c=out.buffer,
+            c_offset=Index(out.base),
+            c_row=Index(out.row),
             accumulate=_compare("gt", self._dim("kb"), Dim.of(0)),
             dtype=self.c.dtype,
         )
@@ -311,7 +338,7 @@ class _Builder:
         element = Load(self._name("c"), Index(self._tile_offset() + i * b.width + j), c.dtype)
         inner: tuple[Stmt, ...] = (Let(c.n, Index(self._dim("n0") + j)), Let(c.acc, element), *c.epilogue)
         columns = Dim.min(c.cols - self._dim("n0"), Dim.of(b.width))
-        if c.cols.is_const and c.cols.value % b.width == 0:
+        if self._all_full:
             columns = Dim.of(b.width)
         row = For(self._name("j"), _index(0), Index(columns), inner, "vector")
         body: tuple[Stmt, ...] = (Let(c.m, Index(self._dim("r0") + self._dim("t0") + i)), row)
