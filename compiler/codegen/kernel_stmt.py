@@ -25,12 +25,14 @@ from ...ir.loops import (
 from ...ir.types import DType
 from ...passes.loops.rewrite import is_innermost, trip_limit
 from ...passes.loops.scratch import in_scratch
+from ...passes.loops.tile import plain_loops
 from .kernel_abi import SCRATCH, SCRATCH_STRIDE, load_slot, record_error
 from .kernel_builder import FunctionBuilder, memory_type, register_type
 from .kernel_convert import convert
 from .kernel_expr import ExprEmitter
 from .kernel_index import Int
 from .kernel_scope import BufferRef, LocalVar, LoopFrame, Scope
+from .micro import emit_micro
 
 SHORT_LOOP = 64
 """A loop of at most this many iterations takes one vector at a time."""
@@ -93,12 +95,8 @@ class StmtEmitter:
             case Require(ok, check):
                 self._require(ok, check)
             case Contract():
-                from ...passes.loops.tile import plain_loops
-
                 self.body(plain_loops(stmt))
             case Micro():
-                from .micro import emit_micro
-
                 emit_micro(self.f, self.expr, self.scope, stmt)
 
     def _let(self, name: str, value: Expr) -> None:

@@ -8,6 +8,7 @@ from ...ir.dims import Dim
 from ...ir.loops import Alloc, Apply, Cast, Const, Contract, Expr, For, If, Index, Let, Load, Micro, Stmt, Store
 from ...ir.scalar import both
 from ...ir.types import DType
+from .contiguity import contiguous
 from .operand import Packed, Strided, packed, strided
 
 PAD = 16
@@ -350,8 +351,6 @@ class _Builder:
 
 def _kind(e: Expr, var: str) -> str:
     """`vector` where all loads of `e` are contiguous in `var` or do not depend on it."""
-    from .contiguity import contiguous
-
     return "vector" if contiguous(e, var) else "serial"
 
 
