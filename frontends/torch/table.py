@@ -1,0 +1,101 @@
+"""The operator table: which overloads of torch's operators are imported as they are, and what each becomes.
+
+What has a row is kept; everything else is decomposed by torch until rows are reached, or is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import torch
+
+from .context import Row
+from .table_index import INDEX
+from .table_nn import NN
+from .table_pointwise import POINTWISE
+from .table_reduce import REDUCE
+from .table_shape import SHAPE
+
+TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **NN, **INDEX}
+
+_RANDOM = "random numbers are not supported: draw them outside and pass them in"
+_DATA = "its sizes depend on data, which is not supported yet"
+_BACKWARD = "a derivative: this compiles inference"
+_COMPLEX = "complex numbers are not supported"
+
+LEFT_OUT: Mapping[str, str] = {
+    **{f"aten.{n}.default": _RANDOM for n in ("rand", "randn", "randperm", "native_dropout", "bernoulli")},
+    "aten.bernoulli.p": _RANDOM,
+    "aten.nonzero.default": _DATA,
+    "aten.masked_select.default": _DATA,
+    "aten._unique2.default": _DATA,
+    "aten.unique_consecutive.default": _DATA,
+    "aten._local_scalar_dense.default": "a value of a tensor as a Python number: " + _DATA,
+    "aten.bincount.default": _DATA,
+    "aten._fft_c2r.default": _COMPLEX,
+    "aten._fft_r2c.default": _COMPLEX,
+    "aten._fft_c2c.default": _COMPLEX,
+    "aten.view_as_complex.default": _COMPLEX,
+    "aten.view_as_real.default": _COMPLEX,
+    "aten.complex.default": _COMPLEX,
+    "aten._native_batch_norm_legit.default": "it changes running statistics in place: export in inference mode",
+    "aten.atan2.out": "it writes into a tensor given: exported programs do not",
+    "aten.sym_storage_offset.default": "tensors here have no storage that is seen",
+    "aten._embedding_bag.default": "bags of differing sizes depend on data, which is not supported yet",
+    "higher_order.cond": "control flow is not supported yet",
+    "higher_order.while_loop": "control flow is not supported yet",
+    "higher_order.scan": "control flow is not supported yet",
+    "higher_order.map_impl": "control flow is not supported yet",
+    "higher_order.associative_scan": "control flow is not supported yet",
+}
+"""Operators that are known and not supported, with the reason."""
+
+SIZES = frozenset(
+    {"aten.sym_numel.default", "aten.sym_size.int", "aten.sym_stride.int", "aten.sym_size.default"}
+)
+"""Operators whose results are sizes: torch's own shape propagation has them."""
+
+IGNORED = frozenset(
+    {
+        "aten._assert_scalar.default",  # a fact (facts.py)
+        "aten.sym_constrain_range_for_size.default",
+        "aten.sym_constrain_range.default",
+        "aten._assert_tensor_metadata.default",
+    }
+)
+
+
+def reason(target: str) -> str | None:
+    """Why an operator is left out, None when there is no reason but that no one has written its row."""
+    if target in LEFT_OUT:
+        return LEFT_OUT[target]
+    return _BACKWARD if "_backward" in target else None
+
+
+@cache
+def core_overloads() -> tuple[str, ...]:
+    """The overloads that torch tags as core, by name."""
+    found = []
+    for schema in torch._C._jit_get_all_schemas():
+        space, _, name = schema.name.partition("::")
+        if space != "aten":
+            continue
+        overload = schema.overload_name or "default"
+        packet = getattr(torch.ops.aten, name, None)
+        if packet is not None and overload in packet.overloads():
+            if torch.Tag.core in getattr(packet, overload).tags:
+                found.append(f"aten.{name}.{overload}")
+    return tuple(sorted(set(found)))
+
+
+def decompositions() -> dict[Any, Any]:
+    """torch's decompositions, of all but what has a row."""
+    from torch._decomp import global_decomposition_table
+
+    table = dict(torch.export.default_decompositions())
+    for op, rule in global_decomposition_table["post_autograd"].items():
+        table.setdefault(op, rule)
+    # What is core and has a row, or neither row nor rule but a reason, stays for the walk to meet.
+    return {op: rule for op, rule in table.items() if str(op) not in TABLE and str(op) not in SIZES}
