@@ -88,7 +88,7 @@ class _Rewriter:
         # Panels packed here are packed again for each block of rows: fewer, larger blocks.
         wanted = options.row_block if packed(c, width) is not None else 2 * options.row_block
         row_block, panels = -(-wanted // rows) * rows, max(1, options.col_block // width)
-        blocking = Blocking(width, rows, row_block, options.inner_block, panels)
+        blocking = Blocking(width, rows, row_block, -(-options.inner_block // 8) * 8, panels)
         tiled = contraction_loops(replace(nest, output=plain_output(c, self.outputs)), blocking)
         if c.cols.is_const and c.cols.value <= DOT_LIMIT and contiguous(c.lhs, c.k):
             return dot_loops(nest, c.m, c.rows, width)

@@ -142,6 +142,10 @@ class _Builder:
             found.append(Alloc(self._name("b"), c.dtype, longest * (b.width * b.panels)))
         return found
 
+    def _many(self) -> Dim:
+        """0 where one tile holds all rows, and otherwise more than any number of blocks or panels."""
+        return Dim.min(self.c.rows // (self.b.rows + 1), 1) * 2**40
+
     # -- blocks of the inner extent
 
     def _inner_blocks(self) -> list[Stmt]:
@@ -149,7 +153,7 @@ class _Builder:
         blocks = Dim.ceildiv(c.inner, b.inner_block)
         if isinstance(self.rhs, Packed):
             # One tile holds all rows: each panel is used once, so that it need not stay in a cache.
-            blocks = Dim.min(blocks, c.rows // (b.rows + 1) * 2**40)
+            blocks = Dim.min(blocks, self._many())
         blocks = Dim.max(1, blocks)
         units = Dim.ceildiv(c.inner, 8)
         count = blocks if blocks.is_const else self._dim("kbs")
@@ -233,8 +237,7 @@ class _Builder:
         first = self._dim("p0")
         if rhs is not None:
             # With few rows full panels are read in place: packing starts behind the last of them.
-            many = self.c.rows // (self.b.rows + 1) * 2**40
-            first = Dim.max(first, self.c.cols // self.b.width - many)
+            first = Dim.max(first, self.c.cols // self.b.width - self._many())
         panels = For(
             self._name("p"),
             Index(self._dim("packed")),
