@@ -11,6 +11,7 @@ from ..planner import Plan
 from .contract import emit_contract
 from .fuse import Fuser, Group
 from .host import function_host, load_host
+from .in_place import mark
 from .irregular import emit_irregular
 from .kernel import Pack, Scope
 from .nodes import Dataflow, dataflow
@@ -44,8 +45,9 @@ def lower(module: graph.Module, vector_bytes: int | None, budget_s: float = 0.05
         scope = _scope(module, function, weight_facts, vector_bytes, packs)
         named = [(f"{function.name}.{i}.{_label(g)}", g) for i, g in enumerate(scope.fusion.groups)]
         made = [_emit(scope, g, name) for name, g in named]
-        kernels.extend(made)
-        host, plans[function.name] = function_host(module, scope, made, budget_s)
+        host, plan = function_host(module, scope, made, budget_s)
+        plans[function.name] = plan
+        kernels.extend(mark(k, plan) for k in made)
         hosts.append(host)
         fused[function.name] = named
     load, pack_kernels = load_host(module, packs)

@@ -10,6 +10,7 @@ from ...ir.loops import Copy, HostTensor, Kernel, Ref, Result
 from ...ir.op import KernelOp
 from ..planner import SymBuffer
 from .fuse import Fusion, Group
+from .in_place import may_replace
 from .kernel import Scope
 from .nodes import Dataflow, ResultTree
 
@@ -132,6 +133,9 @@ def _arena(scope: Scope, p: Placement, kernels: list[Kernel], until_end: set[str
     """Lifetimes of the values that live in the arena, in steps of one kernel."""
     flow = scope.flow
     roots = {scope.buffer(n): flow.root(n) for n in flow.types}
+    replaceable: dict[str, tuple[str, ...]] = {}
+    for group in scope.fusion.groups:
+        replaceable |= may_replace(scope, group)
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for step, kernel in enumerate(kernels):
@@ -144,4 +148,5 @@ def _arena(scope: Scope, p: Placement, kernels: list[Kernel], until_end: set[str
         last[root] = len(kernels)
     for root in first:
         p.refs[root] = Ref("arena", root)
-        p.buffers.append(SymBuffer(root, _bytes(flow, root), first[root], last[root]))
+        over = replaceable.get(root, ())
+        p.buffers.append(SymBuffer(root, _bytes(flow, root), first[root], last[root], may_share_with=over))
