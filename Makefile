@@ -34,8 +34,8 @@ test-all: $(VENV)/.stamp-test ## Run every test, slow ones too
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 .PHONY: bless
-bless: $(VENV)/.stamp-test ## Rewrite the expected output of the file tests; read the diff before committing it
-	$(BIN)/python -m pytest tests/test_files.py --bless $(PYTEST_ARGS)
+bless: $(VENV)/.stamp-test ## Rewrite the expected output of file tests and documentation; read the diff before committing it
+	$(BIN)/python -m pytest tests/test_files.py tests/test_docs.py --bless $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.stamp-lint ## ruff, mypy --strict, and who may import whom (import-linter)

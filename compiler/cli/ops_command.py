@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from inspect import cleandoc
 
 import click
 
@@ -31,6 +32,6 @@ def command(name: str | None) -> None:
         near = get_close_matches(name, list(known), 1)
         raise error(f"there is no operator `{name}`", helps=(f"did you mean `{near[0]}`?",) if near else ())
     op = known[name]
-    click.echo(f"{call(op)}\n\n{(op.__doc__ or '').strip()}\n")
+    click.echo(f"{call(op)}\n\n{cleandoc(op.__doc__ or '')}\n")
     samples = [str(o) for o in next(iter(op.samples())).operands]
     click.echo(f"family: {family(op)}; for example on {', '.join(samples)}")
