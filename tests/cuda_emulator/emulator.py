@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.compiler.codegen.cuda import CudaLaunch, CudaModule
+from pliant.compiler.codegen.cuda import CudaKernel, CudaLaunch, CudaModule
 
 GUARD = 256
 """Bytes before and after every array that must stay as they are."""
@@ -40,7 +40,7 @@ class Emulator:
         source = folder / "kernels.cpp"
         source.write_text("\n".join(['#include "cuda_on_cpu.h"', module.source, *entries, ""]))
         library = folder / "kernels.so"
-        command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fwrapv", "-shared", "-fPIC"]
+        command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fwrapv", "-shared", "-fPIC", "-U_FORTIFY_SOURCE"]
         command += ["-I", str(Path(__file__).parent), str(source), "-o", str(library)]
         subprocess.run(command, check=True, capture_output=True, text=True)
         self.library = ctypes.CDLL(str(library))
@@ -52,7 +52,7 @@ class Emulator:
         """Runs a kernel on arrays that it may change, on at most `grid` blocks; gives the error slot."""
         kernel = self.module.kernel(name)
         copies = {n: _Guarded(a) for n, a in buffers.items()}
-        scratch = _Guarded(np.full(max(x.configure(sizes).scratch_bytes for x in kernel.launches), 0xFF, np.uint8))
+        scratch = _Guarded(np.full(_scratch(kernel, sizes), 0xFF, np.uint8))
         error = ctypes.c_uint64(0)
         for launch in kernel.launches:
             self._launch(launch, copies, sizes, scratch, error, order, grid)
@@ -86,6 +86,11 @@ class Emulator:
         )
         if message:
             raise Fault(f"{launch.function}: {message.decode()}")
+
+
+def _scratch(kernel: CudaKernel, sizes: Mapping[str, int]) -> int:
+    """Bytes that serve all launches; a kernel that has nothing to do has none."""
+    return max((launch.configure(sizes).scratch_bytes for launch in kernel.launches), default=0)
 
 
 class _Guarded:

@@ -14,10 +14,11 @@ from ....ir.loops import Cast, Contract, Expr
 from ....passes.loops.contiguity import contiguous
 from .context import FunctionContext
 from .expr import emit
+from .grid import named
 from .index import ATOM, Int, emit_dim
 from .scope import Scope
 from .thread import ThreadEmitter
-from .values import Value, bare, literal, register_type
+from .values import Value, literal, register_type
 from .writer import Writer
 
 TILE = 64
@@ -56,7 +57,10 @@ class ContractEmitter:
         """The tile whose position among the tiles is given, in a loop over tasks that all threads of a block run."""
         c = self.contract
         type_ = register_type(c.dtype)
-        rows, cols, inner = (_named(w, scope, n, d) for n, d in (("rows", c.rows), ("cols", c.cols), ("inner", c.inner)))
+        rows, cols, inner = (
+            named(w, scope, what, emit_dim(size, scope.ints)).text
+            for what, size in (("rows", c.rows), ("cols", c.cols), ("inner", c.inner))
+        )
         first = {}
         for outer, tile in ((c.m, tile_m), (c.n, tile_n)):
             first[outer] = scope.name(f"{outer}_first")
@@ -100,8 +104,10 @@ class ContractEmitter:
 
     def _multiply(self, w: Writer, acc: str) -> None:
         type_ = register_type(self.contract.dtype)
+        w.line("#pragma unroll")
         with w.block(f"for (int pl_k = 0; pl_k < {DEPTH}; ++pl_k)"):
             w.line(f"{type_} pl_a[{_EACH}], pl_b[{_EACH}];")
+            w.line("#pragma unroll")
             with w.block(f"for (int pl_i = 0; pl_i < {_EACH}; ++pl_i)"):
                 w.line(f"pl_a[pl_i] = pl_lhs[pl_k][threadIdx.x / {_SIDE} + {_SIDE} * pl_i];")
                 w.line(f"pl_b[pl_i] = pl_rhs[pl_k][threadIdx.x % {_SIDE} + {_SIDE} * pl_i];")
@@ -112,7 +118,9 @@ class ContractEmitter:
             self._each(w, f"{acc}[pl_i][pl_j] = {step};")
 
     def _each(self, w: Writer, line: str) -> None:
+        w.line("#pragma unroll")
         w.line(f"for (int pl_i = 0; pl_i < {_EACH}; ++pl_i)")
+        w.line("  #pragma unroll")
         w.line(f"  for (int pl_j = 0; pl_j < {_EACH}; ++pl_j) {line}")
 
     def _epilogue(self, w: Writer, scope: Scope, acc: str, first: dict[str, str], rows: str, cols: str) -> None:
@@ -122,20 +130,13 @@ class ContractEmitter:
         scope.let_int(c.m, Int(m, ATOM, True))
         scope.let_int(c.n, Int(n, ATOM, True))
         scope.let_value(c.acc, Value(total, c.dtype))
+        # Unrolled, with no way out of the loops: the accumulators are registers, and those have no addresses.
+        w.line("#pragma unroll")
         with w.block(f"for (int pl_i = 0; pl_i < {_EACH}; ++pl_i)"):
             w.line(f"const long long {m} = {first[c.m]} + threadIdx.x / {_SIDE} + {_SIDE} * pl_i;")
-            w.line(f"if ({m} >= {rows}) break;")
+            w.line("#pragma unroll")
             with w.block(f"for (int pl_j = 0; pl_j < {_EACH}; ++pl_j)"):
                 w.line(f"const long long {n} = {first[c.n]} + threadIdx.x % {_SIDE} + {_SIDE} * pl_j;")
-                w.line(f"if ({n} >= {cols}) break;")
-                w.line(f"const {register_type(c.dtype)} {total} = {acc}[pl_i][pl_j];")
-                ThreadEmitter(self.context).body(w, c.epilogue, scope)
-
-
-def _named(w: Writer, scope: Scope, name: str, size: Dim) -> str:
-    value = emit_dim(size, scope.ints)
-    if value.constant is not None:
-        return value.text
-    text = scope.name(name)
-    w.line(f"const long long {text} = {bare(value.text)};")
-    return text
+                with w.block(f"if ({m} < {rows} && {n} < {cols})"):
+                    w.line(f"const {register_type(c.dtype)} {total} = {acc}[pl_i][pl_j];")
+                    ThreadEmitter(self.context).body(w, c.epilogue, scope)

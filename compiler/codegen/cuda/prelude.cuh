@@ -1,7 +1,7 @@
 // What kernels made by pliant are written in.  No headers: it compiles with any NVRTC, and with a C++ compiler on the
 // CPU where the few names of CUDA's that stand below are defined first.
 
-#define PL_DEVICE static __device__ __forceinline__
+#define PL_DEVICE __device__ __forceinline__
 
 extern __shared__ __align__(16) unsigned char pl_shared[];
 

@@ -104,9 +104,10 @@ def _to_float(value: Value, dtype: DType) -> Value:
     if dtype in (DType.f16, DType.bf16):
         # f16, bf16, f32 and integers of 16 bits are exact in f32; the others must not be rounded twice.
         wide = source is DType.f64 or (source.is_int and source.bits > 16)
-        text = f"pl_round_to_odd({bare(value.text)})" if wide else f"(float){value.text}"
+        narrow = value.text if value.type == "float" else f"(float){value.text}"
+        text = f"pl_round_to_odd({bare(value.text)})" if wide else narrow
         return from_memory(to_memory(Value(text, dtype)), dtype)
-    return Value(f"(({register_type(dtype)}){value.text})", dtype)
+    return Value(value.text if value.type == register_type(dtype) else f"(({register_type(dtype)}){value.text})", dtype)
 
 
 def from_memory(element: str, dtype: DType) -> Value:
