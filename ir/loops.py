@@ -218,7 +218,24 @@ class Micro:
     dtype: DType
 
 
-Stmt = Union[Let, Local, Assign, Store, Alloc, For, If, While, Require, Contract, Micro]
+@dataclass(frozen=True)
+class Transpose:
+    """Packs contiguous rows as columns of a panel: target[i * width + j] = source[i + j * source_row].
+
+    For all i < `length` and j < `width`, from the offsets on; both buffers are of `dtype`.
+    """
+
+    width: int
+    length: Expr
+    source: str
+    source_offset: Expr
+    source_row: Expr
+    target: str
+    target_offset: Expr
+    dtype: DType
+
+
+Stmt = Union[Let, Local, Assign, Store, Alloc, For, If, While, Require, Contract, Micro, Transpose]
 
 # -------------------------------------------------------------------------------------------------- kernels
 

@@ -25,6 +25,7 @@ from pliant.ir.loops import (
     Select,
     Stmt,
     Store,
+    Transpose,
     walk_stmts,
 )
 from pliant.ir.types import DType
@@ -164,12 +165,15 @@ def test_plain_products_are_stored_in_place() -> None:
 
 @pytest.mark.parametrize("dtype", [DType.f64, DType.i32, DType.i64, DType.u8, DType.i8, DType.i16])
 def test_dtypes(dtype: DType) -> None:
-    loaded = Loaded(SMALL.run(contraction("mm", dtype)))
-    for rows, cols, inner in [(1, 70, 30), (13, 41, 51)]:
+    sideways = SMALL.run(contraction("sideways", dtype, rhs=Load("b", at(n * K + k), dtype)))
+    assert any(isinstance(s, Transpose) for s in walk_stmts(sideways.body))
+    loaded = Loaded(SMALL.run(contraction("mm", dtype)), sideways)
+    for rows, cols, inner in [(1, 70, 30), (13, 41, 51), (9, 64, 129), (4, 32, 16), (5, 33, 1)]:
         x, y = data((rows, inner), dtype), data((inner, cols), dtype, 1)
-        out = np.zeros((rows, cols), dtype.numpy)
-        loaded("mm", {"a": x, "b": y, "c": out}, {"M": rows, "N": cols, "K": inner})
-        compare(out, x, y)
+        for name, stored in {"mm": y, "sideways": np.ascontiguousarray(y.T)}.items():
+            out = np.zeros((rows, cols), dtype.numpy)
+            loaded(name, {"a": x, "b": stored, "c": out}, {"M": rows, "N": cols, "K": inner})
+            compare(out, x, y)
 
 
 @pytest.mark.parametrize("dtype", [DType.f16, DType.bf16, DType.i8])

@@ -22,6 +22,7 @@ from ...ir.loops import (
     Name,
     Stmt,
     Store,
+    Transpose,
     expressions,
     walk_expr,
     walk_stmts,
@@ -177,6 +178,8 @@ def _used(body: tuple[Stmt, ...]) -> tuple[set[str], set[str]]:
             names |= stmt.size.symbols
         elif isinstance(stmt, Micro):
             buffers |= {stmt.a, stmt.b, stmt.c}
+        elif isinstance(stmt, Transpose):
+            buffers |= {stmt.source, stmt.target}
         elif isinstance(stmt, Contract):
             names |= stmt.rows.symbols | stmt.cols.symbols | stmt.inner.symbols
     return names, buffers

@@ -20,6 +20,7 @@ from ...ir.loops import (
     Require,
     Stmt,
     Store,
+    Transpose,
     While,
 )
 from ...ir.types import DType
@@ -33,6 +34,7 @@ from .kernel_expr import ExprEmitter
 from .kernel_index import Int
 from .kernel_scope import BufferRef, LocalVar, LoopFrame, Scope
 from .micro import emit_micro
+from .transpose import emit_transpose
 
 SHORT_LOOP = 64
 """A loop of at most this many iterations takes one vector at a time."""
@@ -98,6 +100,8 @@ class StmtEmitter:
                 self.body(plain_loops(stmt))
             case Micro():
                 emit_micro(self.f, self.expr, self.scope, stmt)
+            case Transpose():
+                emit_transpose(self.f, self.expr, self.scope, stmt)
 
     def _let(self, name: str, value: Expr) -> None:
         if value.dtype is DType.i64:

@@ -26,6 +26,7 @@ from ...ir.loops import (
     Select,
     Stmt,
     Store,
+    Transpose,
     While,
     bodies,
     expressions,
@@ -140,6 +141,8 @@ class _Work:
         if isinstance(stmt, Micro):
             rows, inner = self.size(stmt.rows, scope), self.size(stmt.inner, scope)
             return self.multiply(self.multiply(rows, inner), of_int(stmt.width // MULTIPLY_ADDS_PER_UNIT))
+        if isinstance(stmt, Transpose):
+            return self.multiply(self.size(stmt.length, scope), of_int(stmt.width))
         if isinstance(stmt, (Let, Local, Assign, Store, Require)):
             cost = sum(_expr(e) for e in expressions(stmt)) + (2 if isinstance(stmt, Store) else 0)
             return of_int(cost if vector else cost * SCALAR)

@@ -19,6 +19,7 @@ from ...ir.loops import (
     Name,
     Stmt,
     Store,
+    Transpose,
     While,
     walk_expr,
     walk_stmts,
@@ -68,6 +69,8 @@ class Simplify:
         stmt = map_bodies(stmt, lambda body: self._body(body, inner))
         if not isinstance(stmt, For):
             return (stmt,)
+        if not stmt.body:
+            return ()
         size = extent(stmt)
         if size is not None and size.is_const:
             if size.value <= 0:
@@ -150,7 +153,7 @@ def _moves_as_one(body: tuple[Stmt, ...], outer: str, inner: str, size: Dim) -> 
                 return False
             if isinstance(e, Index) and not _joint(e.dim, outer, inner, size):
                 return False
-    return not any(isinstance(s, (Alloc, Contract, Micro, While)) for s in walk_stmts(body))
+    return not any(isinstance(s, (Alloc, Contract, Micro, Transpose, While)) for s in walk_stmts(body))
 
 
 def _joint(index: Dim, outer: str, inner: str, size: Dim) -> bool:

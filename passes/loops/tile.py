@@ -105,7 +105,7 @@ def _nest(stmt: Stmt) -> Nest | None:
     loops: list[For] = []
     lets: list[Stmt] = []
     variables: set[str] = set()
-    while isinstance(stmt, For) and stmt.kind == "parallel":
+    while isinstance(stmt, For) and stmt.kind == "parallel" and stmt.body:
         if not (_is_zero(stmt.start) and isinstance(stmt.stop, Index) and not variables & stmt.stop.dim.symbols):
             return None
         loops.append(stmt)

@@ -5,7 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...ir.dims import Dim
-from ...ir.loops import Alloc, Apply, Cast, Const, Contract, Expr, For, If, Index, Let, Load, Micro, Stmt, Store
+from ...ir.loops import (
+    Alloc,
+    Apply,
+    Cast,
+    Const,
+    Contract,
+    Expr,
+    For,
+    If,
+    Index,
+    Let,
+    Load,
+    Micro,
+    Stmt,
+    Store,
+    Transpose,
+)
 from ...ir.scalar import both
 from ...ir.types import DType
 from .contiguity import contiguous
@@ -238,16 +254,39 @@ class _Builder:
         if rhs is not None:
             # With few rows full panels are read in place: packing starts behind the last of them.
             first = Dim.max(first, self.c.cols // self.b.width - self._many())
-        panels = For(
-            self._name("p"),
-            Index(self._dim("packed")),
-            Index(self._dim("p1")),
-            (self._let("n0", self._dim("p") * self.b.width), *self._pack_row()),
-        )
+        side = strided(self.c.rhs, self.c, self.c.k, self.c.n)
+        if side is not None and side.row == 1 and side.col != 1:
+            return [self._let("packed", first), self._panels(*self._pack_sideways(side))]
+        panels = self._panels(*self._pack_row())
         row: tuple[Stmt, ...] = (Let(self.c.k, Index(self._dim("k0") + k)), panels)
         rows = For(self._name("k"), _index(0), Index(self._dim("length")), row)
         some = _compare("lt", self._dim("packed"), self._dim("p1"))
         return [self._let("packed", first), rows if rhs is None else If(some, (rows,))]
+
+    def _panels(self, *body: Stmt) -> For:
+        """A loop over the panels to be packed."""
+        inner = (self._let("n0", self._dim("p") * self.b.width), *body)
+        return For(self._name("p"), Index(self._dim("packed")), Index(self._dim("p1")), inner)
+
+    def _pack_sideways(self, side: Strided) -> tuple[Stmt, ...]:
+        """One panel of an operand whose columns are contiguous in k."""
+        turn = Transpose(
+            width=self.b.width,
+            length=Index(self._dim("length")),
+            source=side.buffer,
+            source_offset=Index(side.base + self._dim("k0") + self._dim("n0") * side.col),
+            source_row=Index(side.col),
+            target=self._name("b"),
+            target_offset=Index(self._panel_offset()),
+            dtype=self.c.dtype,
+        )
+        if self._all_full:
+            return (turn,)
+        *_, ragged = self._pack_row()
+        assert isinstance(ragged, If)
+        row: tuple[Stmt, ...] = (Let(self.c.k, Index(self._dim("k0") + self._dim("k"))), *ragged.otherwise)
+        rows = For(self._name("k"), _index(0), Index(self._dim("length")), row)
+        return (If(self._full(), (turn,), (rows,)),)
 
     def _pack_row(self) -> tuple[Stmt, ...]:
         """One row of one panel."""
