@@ -92,14 +92,9 @@ class Pad(ElementOp):
     def reference(self, *operands: Array | None) -> Array:
         x = operand(operands, 0)
         for axis, (before, after) in enumerate((whole(a), whole(b)) for a, b in self.pads):
-            kept = slice(max(-before, 0), x.shape[axis] - max(-after, 0))
-            # What is left out comes back in reflections only as far as it is beyond the other end.
-            if self.mode == "constant" or (before >= 0 and after >= 0):
-                x = x[(slice(None),) * axis + (kept,)]
-                x = self._padded(x, axis, max(before, 0), max(after, 0))
-            else:
-                x = self._padded(x, axis, max(before, 0), max(after, 0))
-                x = x[(slice(None),) * axis + (slice(max(-before, 0), x.shape[axis] - max(-after, 0)),)]
+            # Elements are left out last: where there are too few of them, what was added goes too.
+            x = self._padded(x, axis, max(before, 0), max(after, 0))
+            x = x[(slice(None),) * axis + (slice(max(-before, 0), x.shape[axis] - max(-after, 0)),)]
         return np.array(x)
 
     def _padded(self, x: Array, axis: int, before: int, after: int) -> Array:
@@ -117,6 +112,7 @@ class Pad(ElementOp):
             yield Sample(cls(((1, 2), (0, 1)), value=1), (tensor(dtype, "n", "m"),), SIZES)
         x = tensor("f32", "n", "m")
         yield Sample(cls(((0, 0), (3, 0)), value=float("-inf")), (x,), SIZES)
+        yield Sample(cls(((-1, 1), (3, -2)), value=4), (x,), SIZES)
         yield Sample(cls(((0, n), (m, 0)), value=0.5), (x,), SIZES)
         yield Sample(cls(((0, 0), (m, n), (2, 0))), (tensor("f32", 2, "n", 3),), SIZES)
         yield Sample(cls(()), (tensor("f32"),))
