@@ -20,6 +20,7 @@ from ..passes.lower import Lowered, lower
 from ..passes.pass_base import faults_of, run_passes
 from ..runtime import Artifact, Executable
 from .artifact_writer import build_artifact
+from .codegen.cuda import emit_cuda
 from .codegen.host import HostCode, emit_host
 from .codegen.kernel import emit_kernels
 from .codegen.llvm import assembly, compile_many, optimized_ir, resolve
@@ -91,8 +92,19 @@ class Compilation:
     def _shown(self) -> dict[str, str]:
         return {name: text for name, text in self.llvm_modules.items() if name != "pool"}
 
+    @cached_property
+    def cuda(self) -> str:
+        """CUDA C++ of the kernels, before NVRTC."""
+        if self.target.kind != "cuda":
+            raise error("CUDA C++ is for CUDA targets", helps=("add `--target cuda:sm_90`",))
+        self.progress("generating code")
+        with faults_of("code generation", self.lowered.program):
+            return emit_cuda(self.lowered.program, self.target)
+
     def artifact(self, weights: Mapping[str, np.ndarray] | None = None) -> Artifact:
         """Generates machine code and puts the artifact together; nothing is written to disk."""
+        if self.target.kind == "cuda":
+            raise error("running on CUDA comes in a later version", helps=("`--emit cuda` prints the CUDA C++",))
         self.progress("generating code")
         modules = self.llvm_modules
         with faults_of("machine code", self.program):

@@ -40,8 +40,8 @@ class Emulator:
         source = folder / "kernels.cpp"
         source.write_text("\n".join(['#include "cuda_on_cpu.h"', module.source, *entries, ""]))
         library = folder / "kernels.so"
-        command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fwrapv", "-shared", "-fPIC", "-U_FORTIFY_SOURCE"]
-        command += ["-I", str(Path(__file__).parent), str(source), "-o", str(library)]
+        command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fwrapv", "-shared", "-fPIC"]
+        command += ["-U_FORTIFY_SOURCE", "-I", str(Path(__file__).parent), str(source), "-o", str(library)]
         subprocess.run(command, check=True, capture_output=True, text=True)
         self.library = ctypes.CDLL(str(library))
         self.library.cuda_launch.restype = ctypes.c_char_p

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....ir.loops import Apply, Cast, Const, Expr, Index, Load, Name, Select
+from ....ir.loops import Cast, Const, Expr, Index, Load, Name, Select
 from ....ir.types import DType
 from .index import ATOM, Int, emit_dim
 from .scalar import emit_apply

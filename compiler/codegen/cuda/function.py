@@ -174,9 +174,8 @@ class FunctionEmitter:
     def _contract(self, w: Writer, scope: Scope, nest: Nest, c: Contract) -> tuple[Dim | None, int]:
         emitter = ContractEmitter(self.context, c)
         emitter.declare(w)
-        over_m, over_n = (
-            named(w, scope, f"tiles_{v}", emit_dim(tiles(size), scope.ints)) for v, size in ((c.m, c.rows), (c.n, c.cols))
-        )
+        over_m = named(w, scope, f"tiles_{c.m}", emit_dim(tiles(c.rows), scope.ints))
+        over_n = named(w, scope, f"tiles_{c.n}", emit_dim(tiles(c.cols), scope.ints))
         sizes = extents(w, scope, nest)
         count = product(w, scope, "tasks", *sizes, over_m, over_n)
         task, tile_m, tile_n, point = (scope.name(x) for x in ("task", f"tile_{c.m}", f"tile_{c.n}", "point"))

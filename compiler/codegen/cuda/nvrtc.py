@@ -25,7 +25,8 @@ def compile_cuda(source: str, arch: str) -> bytes:
         options = [b"--gpu-architecture=" + arch.encode(), b"--std=c++17"]
         (fault,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         if fault == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
-            raise error(f"NVRTC {version()} has no architecture `{arch}`", helps=(f"it knows {', '.join(_archs(nvrtc))}",))
+            known = ", ".join(_archs(nvrtc))
+            raise error(f"NVRTC {version()} has no architecture `{arch}`", helps=(f"it knows {known}",))
         if fault != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise _refused(source, _log(nvrtc, program), arch)
         fault, size = nvrtc.nvrtcGetCUBINSize(program)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ....ir.loops import (
     Apply,
@@ -148,7 +149,7 @@ def _bests(body: tuple[Stmt, ...]) -> Iterator[Best]:
         for s in body
         if isinstance(s, Assign) and isinstance(s.value, Select) and s.value.b == Name(s.name, s.value.dtype)
     ]
-    for (value, first), (position, second) in zip(chosen, chosen[1:], strict=False):
+    for (value, first), (position, second) in pairwise(chosen):
         condition = first.condition
         if condition != second.condition or not isinstance(condition, Name) or condition.name not in lets:
             continue

@@ -234,9 +234,9 @@ EMITTERS: Mapping[str, Emitter] = MappingProxyType(
     }
 )
 
-_UNARY = """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
-sigmoid softplus gelu gelu_tanh atan2""".split()
-_MATH: Mapping[str, str] = MappingProxyType({name: f"pl_{name}" for name in _UNARY})
+_NAMES = """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
+sigmoid softplus gelu gelu_tanh atan2"""
+_MATH: Mapping[str, str] = MappingProxyType({name: f"pl_{name}" for name in _NAMES.split()})
 
 
 def scalar_functions() -> frozenset[str]:
