@@ -210,7 +210,7 @@ def arange(t: Context, a: Args) -> Operand:
     """Whole steps are counted in whole numbers, others computed in f64, as torch does."""
     start, step, end = a.get("start", 0), a.get("step", 1), a.end
     if t.dtype.is_int and all(isinstance(v, (int, Dim)) for v in (start, step, end)):
-        return t.op("arange", end, start=start, step=step, dtype=t.dtype)
+        return t.op("arange", stop=end, start=start, step=step, dtype=t.dtype)
     ramp = t.op("iota", shape=t.shape, dtype=DType.i64)
     wide = DType.i64 if t.dtype.is_int and not isinstance(step, float) and not isinstance(start, float) else DType.f64
     x = t.to(ramp, wide)

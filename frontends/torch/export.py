@@ -1,0 +1,272 @@
+"""From a module or an exported program to a module of ours."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ...ir.build import ModuleBuilder
+from ...ir.diagnostics import CompileError, error
+from ...ir.facts import Facts, Fact
+from ...ir.graph import GlobalRef
+from ...ir.types import DType
+from .advice import export_advice
+from .context import NeedFact, is_tensor
+from .facts import Known, known_facts
+from .names import Names, symbol_names, user_bounds
+from .program import Imported, Result
+from .promote import dtype_of
+from .sizes import Sizes
+from .table import decompositions
+from .walk import Walker, missing, missing_error
+from .weights import Array, WeightStore, array_of, type_of
+
+_ATTEMPTS = 64
+"""Facts that a program may turn out to need, one an attempt."""
+
+
+def import_torch(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> Imported:
+    """A `torch.nn.Module` (exported with these arguments) or an `ExportedProgram` as a module of ours.
+
+    CompileError when torch cannot export it (with our advice where we know better), when operators are missing (one
+    error that lists all), or when a size has no meaning here.
+    """
+    if isinstance(model, torch.export.ExportedProgram):
+        return import_program(model, dynamic_shapes)
+    if not isinstance(model, torch.nn.Module):
+        raise error(f"a {type(model).__name__} is no torch.nn.Module and no ExportedProgram")
+    return import_program(export(model, args, kwargs, dynamic_shapes), dynamic_shapes)
+
+
+def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Any:
+    """torch.export, asked not to treat sizes of 0 and 1 as special."""
+    given: dict[str, Any] = {"dynamic_shapes": dynamic_shapes}
+    try:
+        with _quiet(), _every_size():
+            return torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
+    except Exception as first:  # noqa: BLE001  whatever torch raises is the user's to read
+        try:
+            with _quiet():
+                return torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
+        except Exception:  # noqa: BLE001
+            raise export_advice(first) from first
+
+
+def _every_size() -> AbstractContextManager[Any]:
+    from torch.fx.experimental import _config
+
+    return _config.patch(backed_size_oblivious=True) if hasattr(_config, "backed_size_oblivious") else nullcontext()
+
+
+def _quiet() -> AbstractContextManager[Any]:
+    """Without torch's warnings about itself."""
+    caught = warnings.catch_warnings()
+    caught.__enter__()
+    warnings.simplefilter("ignore")
+    return _Closing(caught)
+
+
+@dataclass
+class _Closing(AbstractContextManager[None]):
+    inner: Any
+
+    def __exit__(self, *exc: object) -> None:
+        self.inner.__exit__(*exc)
+
+
+def decomposed(program: Any) -> Any:
+    """The program in operators that have rows, as far as torch can decompose it."""
+    with _quiet(), _every_size():
+        return program.run_decompositions(decompositions())
+
+
+def import_program(program: Any, dynamic_shapes: Any = None, run_decompositions: bool = True) -> Imported:
+    """An exported program; `dynamic_shapes`, if given, lends its names to the sizes."""
+    core = decomposed(program) if run_decompositions else program
+    absent = missing(core.graph_module)
+    if absent:
+        raise missing_error(absent)
+    return _Import(core, dynamic_shapes).run()
+
+
+@dataclass
+class _Import:
+    """One import: attempts to build the function until no fact is missing."""
+
+    program: Any
+    dynamic_shapes: Any = None
+    extra: list[Fact] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> Imported:
+        program = self.program
+        self.metas = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+        names = symbol_names(program, self.dynamic_shapes)
+        from .facts import shape_env
+
+        environment = shape_env(program)
+        self.sizes = Sizes(names, environment.replace if environment is not None else lambda e: e)
+        self.symbols = self._symbols()
+        known = known_facts(program, self.sizes, user_bounds(self.dynamic_shapes, names, program), self.symbols)
+        clash = Facts(known.facts).contradiction()
+        if clash:
+            raise error(f"the exported program's facts contradict one another: {', '.join(map(str, clash))}")
+        self._relaxed = Facts(known.facts)
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._attempt(known)
+            except NeedFact as need:
+                if need.fact in self.extra or not need.fact.symbols:
+                    raise error(f"{need.why}: {need.fact} does not hold") from None
+                self.extra.append(need.fact)
+                self.notes.append(f"{need.fact}: {need.why}")
+        raise error("the program needs more facts than were tried", notes=tuple(self.notes))
+
+    def _symbols(self) -> frozenset[str]:
+        found: set[str] = set()
+        for spec in self.program.graph_signature.input_specs:
+            value = self.metas.get(getattr(spec.arg, "name", ""))
+            if isinstance(value, torch.Tensor) and spec.kind.name == "USER_INPUT":
+                for d in value.shape:
+                    found |= self.sizes.dim(d).symbols
+        return frozenset(found)
+
+    def _attempt(self, known: Known) -> Imported:
+        program = self.program
+        signature = program.graph_signature
+        m, store = ModuleBuilder(), WeightStore()
+        values: dict[str, Any] = {}
+        params: dict[str, str] = {}
+        inputs: list[str | None] = []
+        fixed: dict[int, object] = {}
+        state: dict[str, Array] = {}
+        mutated = set(signature.buffers_to_mutate.values()) | set(getattr(signature, "parameters_to_mutate", {}).values())
+        written = set(signature.user_inputs_to_mutate.values())
+        taken = Names(self.symbols)
+        for spec in signature.input_specs:
+            kind, name = spec.kind.name, getattr(spec.arg, "name", "")
+            if kind == "USER_INPUT":
+                inputs.append(self._input(spec.arg, name, len(inputs), params, values, fixed, written, taken))
+            elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+                value = self._tensor(spec)
+                if spec.target in mutated:
+                    values[name] = own = taken.fresh(name)
+                    params[own] = f"inout {type_of(value, spec.target)}"
+                    state[own] = array_of(value)
+                elif self._read(name):
+                    values[name] = GlobalRef(self._weight(m, store, spec.target, value))
+            elif kind == "TOKEN":
+                raise error("programs with side effects (tokens) are not supported")
+            else:
+                raise error(f"an input of kind {kind} (`{name}`) is not supported", helps=("pass tensors",))
+        where = [str(f) for f in (*known.facts, *self.extra)]
+        b = m.function("main", params, where)
+        walker = Walker(b, self.sizes)
+        for node in program.graph.nodes:
+            if node.op == "placeholder" and node.name in values:
+                held = values[node.name]
+                walker.values[node] = b[held] if isinstance(held, str) else held
+            elif node.op == "get_attr" and isinstance(_attribute(program, node), torch.Tensor):
+                value = _attribute(program, node)
+                walker.values[node] = GlobalRef(self._weight(m, store, node.target, value))
+        outputs = walker.run(program.graph_module)
+        results = self._outputs(b, outputs, values)
+        notes = [*known.notes, *self.notes, *(f"checked at run time: {c}" for c in walker.checked)]
+        specs = program.call_spec
+        return Imported(
+            m.build(), store.arrays, tuple(notes), tuple(inputs), fixed, results, state, specs.in_spec, specs.out_spec
+        )
+
+    def _read(self, name: str) -> bool:
+        return any(n.name == name and n.users for n in self.program.graph.nodes if n.op == "placeholder")
+
+    def _tensor(self, spec: Any) -> Any:
+        program = self.program
+        return program.state_dict[spec.target] if spec.target in program.state_dict else program.constants[spec.target]
+
+    def _weight(self, m: ModuleBuilder, store: WeightStore, target: str, value: Any) -> str:
+        name, new = store.add(target, value)
+        if new:
+            m.weight(name, type_of(value, target))
+        return name
+
+    def _input(
+        self,
+        argument: Any,
+        name: str,
+        at: int,
+        params: dict[str, str],
+        values: dict[str, Any],
+        fixed: dict[int, object],
+        written: set[str],
+        taken: Names,
+    ) -> str | None:
+        """The parameter of a user input; None for what is no tensor."""
+        value = self.metas.get(name)
+        if isinstance(value, torch.Tensor):
+            own = taken.fresh(name)
+            dims = ", ".join(str(self.sizes.dim(d)) for d in value.shape)
+            kind = f"{dtype_of(value.dtype, f'`{name}`')}[{dims}]"
+            params[own] = f"inout {kind}" if name in written else kind
+            values[name] = own
+            return own
+        if isinstance(value, torch.SymInt):
+            unbound = self.sizes.dim(value).symbols - self.symbols
+            if unbound:
+                raise error(
+                    f"the input `{name}` is a number that varies, and no tensor has it as a size",
+                    helps=("pass it as a tensor, or as a fixed number",),
+                )
+            values[name] = self.sizes.dim(value)
+            return None
+        if isinstance(value, (torch.SymFloat, torch.SymBool)):
+            raise error(f"the input `{name}` is a number that varies", helps=("pass it as a tensor",))
+        fixed[at] = getattr(argument, "value", value)
+        return None
+
+    def _outputs(self, b: Any, outputs: Sequence[Any], values: Mapping[str, Any]) -> tuple[Result, ...]:
+        """Ends the function: updates of what is written, then the results."""
+        specs = self.program.graph_signature.output_specs
+        targets = {s.target: s.arg.name for s in self.program.graph_signature.input_specs if s.target is not None}
+        returned: list[Any] = []
+        results: list[Result] = []
+        for spec, value in zip(specs, outputs, strict=True):
+            kind = spec.kind.name
+            if kind in ("BUFFER_MUTATION", "PARAMETER_MUTATION"):
+                b.update(values[targets[spec.target]], value)
+            elif kind == "USER_INPUT_MUTATION":
+                b.update(values[spec.target], value)
+            elif kind == "USER_OUTPUT":
+                results.append(self._result(b, spec, value, returned))
+            else:
+                raise error(f"an output of kind {kind} is not supported", helps=("export for inference",))
+        b.span = None
+        b.returns(*returned)
+        return tuple(results)
+
+    def _result(self, b: Any, spec: Any, value: Any, returned: list[Any]) -> Result:
+        kind = {"SymIntArgument": "int", "SymFloatArgument": "float", "SymBoolArgument": "bool"}
+        name = type(spec.arg).__name__
+        if value is None or name == "ConstantArgument":
+            return Result(constant=None if value is None else spec.arg.value)
+        if not is_tensor(value):
+            if isinstance(value, (bool, int, float)):
+                return Result(constant=value)
+            value = b.full(shape=(), value=value, dtype=DType.i64)
+        returned.append(value)
+        return Result(len(returned) - 1, None, kind.get(name, "tensor"))
+
+
+def _attribute(program: Any, node: Any) -> Any:
+    return getattr(program.graph_module, node.target, None)

@@ -1,0 +1,215 @@
+"""The walk over an exported graph: every call becomes what its row of the table says."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ...ir.build import FunctionBuilder
+from ...ir.diagnostics import CompileError, Diagnostic, Span
+from ...ir.dims import Dim
+from ...ir.graph import Operand
+from ...ir.types import DType, TensorType
+from .context import Args, Context, is_tensor
+from .promote import dtype_of
+from .scalars import scalar_value
+from .sizes import Sizes
+from .table import IGNORED, SIZES, TABLE, reason
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\w+)\n\s*(.*)')
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the model's own code."""
+
+    file: str
+    line: int
+    code: str
+
+    @property
+    def span(self) -> Span:
+        return Span(self.file, self.line, 1, self.line, 1)
+
+
+def place_of(node: Any) -> Place | None:
+    """The innermost line of the model that made a node: outside torch, if there is one."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    own = [f for f in frames if "/torch/" not in f[0]] or frames
+    return Place(own[-1][0], int(own[-1][1]), own[-1][3].strip()) if own else None
+
+
+def target_name(target: Any) -> str:
+    """The name of what a node calls: `aten.add.Tensor`, `higher_order.cond`."""
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return f"higher_order.{target._name}"
+    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
+
+
+def calls(graph_module: Any) -> Iterator[Any]:
+    """The nodes that compute tensors, those of regions that are walked in place among them."""
+    for node in graph_module.graph.nodes:
+        if node.op != "call_function" or target_name(node.target) in SIZES | IGNORED or _only_sizes(node):
+            continue
+        region = region_of(node, graph_module)
+        if region is None:
+            yield node
+        else:
+            yield from calls(region[0])
+
+
+def region_of(node: Any, graph_module: Any) -> tuple[Any, tuple[Any, ...]] | None:
+    """Body and operands of a call that only sets a mode for a part of the graph (no gradients, no autocast)."""
+    name = target_name(node.target)
+    if name == "higher_order.wrap_with_set_grad_enabled":
+        return getattr(graph_module, node.args[1].target), node.args[2:]
+    if name == "higher_order.wrap_with_autocast" and not node.args[2]:
+        return getattr(graph_module, node.args[4].target), node.args[5:]
+    return None
+
+
+def _only_sizes(node: Any) -> bool:
+    """Arithmetic of sizes, or an item of several results: nothing of its own to compute."""
+    return node.target is operator.getitem or isinstance(node.meta.get("val"), (*_SYMBOLIC, int, float, bool)) and (
+        not isinstance(node.target, torch._ops.OpOverload)
+    )
+
+
+def missing(graph_module: Any) -> list[tuple[str, Place | None]]:
+    """Operators without a row, in the order of the graph."""
+    return [(target_name(n.target), place_of(n)) for n in calls(graph_module) if target_name(n.target) not in TABLE]
+
+
+def missing_error(found: list[tuple[str, Place | None]]) -> CompileError:
+    """One error that lists every missing operator, why it is, and where the model's code uses it."""
+    places: dict[str, list[Place | None]] = {}
+    for name, place in found:
+        places.setdefault(name, []).append(place)
+    said = []
+    for name, at in places.items():
+        known = [p for p in at if p is not None]
+        where = tuple(dict.fromkeys(f"used at {p.file}:{p.line}: {p.code}" for p in known))[:4]
+        why = reason(name)
+        helps = (why,) if why else ("write that part of the model with other operators, or report the operator",)
+        said.append(Diagnostic(f"`{name}` is not supported ({len(at)} in the model)", None, "", where, helps))
+    return CompileError(tuple(said))
+
+
+@dataclass
+class Walker:
+    """Values of a graph's nodes, as they are built."""
+
+    b: FunctionBuilder
+    sizes: Sizes
+    values: dict[Any, Any] = field(default_factory=dict)
+    checked: list[str] = field(default_factory=list)
+
+    def run(self, graph_module: Any) -> tuple[Any, ...]:
+        """Builds every call; the values of the outputs."""
+        for node in graph_module.graph.nodes:
+            place = place_of(node)
+            self.b.span = place.span if place else None
+            if node.op == "call_function":
+                self.values[node] = self._call(node, graph_module)
+            elif node.op == "get_attr":
+                self.values[node] = getattr(graph_module, node.target, None)
+            elif node.op == "output":
+                return tuple(self.value(a) for a in node.args[0])
+        return ()
+
+    def value(self, arg: Any) -> Any:
+        """An argument: nodes as their values, sizes as dims, in lists too."""
+        if isinstance(arg, torch.fx.Node):
+            return self._known(arg)
+        if isinstance(arg, (list, tuple)):
+            return [self.value(a) for a in arg]
+        return self._symbolic(arg) if isinstance(arg, _SYMBOLIC) else arg
+
+    def _known(self, node: Any) -> Any:
+        if node not in self.values:
+            self.values[node] = self._symbolic(node.meta["val"])
+        return self.values[node]
+
+    def _symbolic(self, value: Any) -> Any:
+        if isinstance(value, torch.SymInt):
+            dim = self.sizes.dim(value)
+            return dim.value if dim.is_const else dim
+        if isinstance(value, (torch.SymFloat, torch.SymBool)):
+            return scalar_value(self.b, self.sizes, value)
+        return value
+
+    def _call(self, node: Any, graph_module: Any) -> Any:
+        name = target_name(node.target)
+        if name in IGNORED:
+            return None
+        region = region_of(node, graph_module)
+        if region is not None:
+            return self._region(*region)
+        if node.target is operator.getitem and isinstance(self.values.get(node.args[0]), (tuple, list)):
+            return self.values[node.args[0]][node.args[1]]
+        if name in SIZES or _only_sizes(node):
+            return self._symbolic(node.meta["val"])
+        if name not in TABLE:
+            raise missing_error([(name, place_of(node))])
+        context = Context(self.b, name, self._types(node), _used(node))
+        made = TABLE[name](context, Args(self._arguments(node)))
+        results = made if isinstance(made, (tuple, list)) else (made,)
+        agreed = [self._agreed(r, t, name) for r, t in zip(results, context.outputs, strict=False)]
+        return agreed if isinstance(node.meta["val"], (tuple, list)) else agreed[0]
+
+    def _region(self, body: Any, operands: tuple[Any, ...]) -> list[Any]:
+        given = [self.value(o) for o in operands]
+        holders = [n for n in body.graph.nodes if n.op == "placeholder"]
+        self.values.update(zip(holders, given, strict=True))
+        return list(self.run(body))
+
+    def _arguments(self, node: Any) -> dict[str, Any]:
+        given = dict(node.kwargs)
+        found: dict[str, Any] = {}
+        for i, argument in enumerate(node.target._schema.arguments):
+            if i < len(node.args) and not argument.kwarg_only:
+                found[argument.name] = self.value(node.args[i])
+            elif argument.name in given:
+                found[argument.name] = self.value(given[argument.name])
+            else:
+                found[argument.name] = argument.default_value if argument.has_default_value() else None
+        return found
+
+    def _types(self, node: Any) -> tuple[TensorType, ...]:
+        value = node.meta["val"]
+        listed = value if isinstance(value, (tuple, list)) else (value,)
+        return tuple(self.type_of(v, target_name(node.target)) for v in listed)
+
+    def type_of(self, value: Any, what: str) -> TensorType:
+        """The type of a (fake) tensor; an absent result counts as an empty one."""
+        if not isinstance(value, torch.Tensor):
+            return TensorType(DType.f32, (Dim.of(0),))
+        return TensorType(dtype_of(value.dtype, f"`{what}`"), tuple(self.sizes.dim(d) for d in value.shape))
+
+    def _agreed(self, made: Operand | None, wanted: TensorType, name: str) -> Operand | None:
+        """The value, once its type is known to be the one torch has; what cannot be proven is checked at run time."""
+        if made is None or not is_tensor(made):
+            return made
+        have = self.b.type(made)
+        if have.dtype is not wanted.dtype:
+            made = self.b.cast(made, dtype=wanted.dtype)
+        if len(have.dims) != len(wanted.dims):
+            raise CompileError((Diagnostic(f"`{name}` gives {have}, but torch has {wanted}", self.b.span),))
+        if all(a == b or self.b.facts.prove_eq(a, b) for a, b in zip(have.dims, wanted.dims, strict=True)):
+            return made
+        self.checked.append(f"`{name}`: {have} against {wanted}")
+        return self.b.match_cast(made, wanted)
+
+
+def _used(node: Any) -> frozenset[int]:
+    """Which of several results the graph reads."""
+    return frozenset(u.args[1] for u in node.users if u.target is operator.getitem and u.users)
+
+
+Values = Mapping[Any, Any]
