@@ -9,14 +9,14 @@ from ...ir.dims import Dim
 from ...ir.facts import Compare, Facts
 from ...ir.loops import Contract, Expr, Index, Kernel, Load, Name
 from ...ir.op import Contraction, ContractOp
-from ...ir.scalar import cast, index
+from ...ir.scalar import index
 from ...ir.types import DType, product
 from ..loops.packing import PREFIX, packed_index, panel_width
 from .emit import Emitter
+from .epilogue import Epilogue
 from .fuse import Group
-from .kernel import Pack, Scope, close, store
-from .nodes import Node
-from .reads import element, operands
+from .kernel import Pack, Scope, close
+from .reads import operands
 
 
 def emit_contract(scope: Scope, group: Group, name: str) -> Kernel:
@@ -32,9 +32,6 @@ class _Contract:
         self.flow = scope.flow
         self.head = group.members[0]
         self.e = Emitter(scope.facts, scope.taken, self.head.op.name, self.head.statement.span)
-        self.nodes = {n.name: n for n in group.members}
-        self.memo: dict[str, Expr] = {}
-        self.position: tuple[Expr, ...] = ()
 
     def run(self) -> Kernel:
         op = self.head.op
@@ -54,12 +51,9 @@ class _Contract:
             lhs = self._simplified(op.lhs(self.e, b, at_m, at_k, *present), facts)
             rhs = self._simplified(op.rhs(self.e, b, at_k, at_n, *present), facts)
             rhs = self._packed(rhs, k, n, inner, cols, c.accumulator)
-            self.position = _output_position(c, b, at_m, at_n)
             with self.e.block() as epilogue:
-                self.memo[self.head.name] = self.e.let(cast(Name(acc, c.accumulator), self.head.type.dtype))
-                for node in self.group.members:
-                    if node.name in self.scope.fusion.stored:
-                        store(self.e, self.scope, node.name, self._at(node.name), self._value(node.name))
+                position = _output_position(c, b, at_m, at_n)
+                Epilogue(self.scope, self.group, self.e).run(position, Name(acc, c.accumulator))
             self.e.emit(Contract(m, n, k, rows, cols, inner, acc, c.accumulator, lhs, rhs, tuple(epilogue)))
         return close(self.scope, self.e, self.name, self.group)
 
@@ -91,21 +85,6 @@ class _Contract:
         pack = replace(wanted, name=f"{PREFIX}{wanted.weight}.{count}")
         self.scope.packs[pack.name] = pack
         return pack
-
-    def _at(self, name: str) -> tuple[Expr, ...]:
-        """Where the member's element of this accumulator stands in its own shape."""
-        return tuple(index(0) if d is None else self.position[d] for d in self.group.layout[name])
-
-    def _read(self, name: str, position: tuple[Expr, ...]) -> Expr:
-        return self._value(name) if name in self.nodes else self.scope.load(name, position)
-
-    def _value(self, name: str) -> Expr:
-        known = self.memo.get(name)
-        if known is None:
-            node: Node = self.nodes[name]
-            value = element(self.flow, node, self.e, self._at(name), self.scope.fusion.inline, self._read)
-            known = self.memo[name] = self.e.let(value)
-        return known
 
 
 def _in_range(facts: Facts, extents: dict[str, Dim]) -> Facts:

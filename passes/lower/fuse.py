@@ -4,8 +4,8 @@ Every node goes to one of
 
     inline   recomputed where it is read (index maps, generators): it has no buffer
     a group  one kernel: `map` and `row` groups share an iteration space `dims`, of which `axes` are reduced (rows are
-             kept in cache and read in several passes); a `contract` group is one contraction and the pointwise nodes of
-             its epilogue; a `kernel` group is one irregular op.
+             kept in cache and read in several passes); a `contract` or `block` group is one contraction or BlockOp and
+             the pointwise nodes of its epilogue; a `kernel` group is one irregular op.
 
 A node joins the group of a value that it reads at its own position (found by tracing the element rule, so that any
 mixture of broadcasts and index maps is judged by what it reads, never by its name), unless that would make the
@@ -132,7 +132,7 @@ class Fuser:
         elif isinstance(op, (ElementOp, AliasOp)):
             self._place_element(node)
         elif isinstance(op, BlockOp):
-            self._place_alone(node, "kernel", self._block_reads(node))
+            self._place_alone(node, "block", self._block_reads(node))
         elif isinstance(op, ContractOp):
             self._place_alone(
                 node, "contract", trace(self.flow, self.facts, self.inline, self._contract_reads(node)).accesses
@@ -213,7 +213,7 @@ class Fuser:
         self._join(group, node, tuple(range(node.type.rank)), found.accesses)
 
     def _candidates(self, accesses: tuple[Access, ...]) -> list[Group]:
-        rank = {"contract": 0, "row": 1, "map": 2}
+        rank = {"contract": 0, "block": 0, "row": 1, "map": 2}
         groups = {g.id: g for a in accesses if (g := self.group_of.get(a.name)) is not None and g.kind in rank}
         return sorted(groups.values(), key=lambda g: (rank[g.kind], -g.id))
 
@@ -221,7 +221,7 @@ class Fuser:
         self, group: Group, node: Node, accesses: tuple[Access, ...], impure: bool
     ) -> tuple[int | None, ...] | None:
         """How the node's dimensions lie in the group's, or None where it does not fit."""
-        if impure and group.kind == "contract":
+        if impure and group.kind in ("contract", "block"):
             return None
         if self._same(group.dims, node.type.dims) and self._at_home(group, accesses, range(node.type.rank)):
             return tuple(range(node.type.rank))

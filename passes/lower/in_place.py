@@ -41,7 +41,7 @@ def _only_at_own_place(scope: Scope, group: Group, result: str, operand: str) ->
 def _same_place(group: Group, reader: str, result: str, position: tuple[Expr, ...]) -> bool:
     layout = group.layout[reader]
     whole = len(layout) == len(position) and None not in layout
-    where = {d: v for d, v in zip(layout if whole else range(len(group.dims)), variables(len(position)), strict=False)}
+    where = dict(zip(layout if whole else range(len(group.dims)), variables(len(position)), strict=False))
     for d, i in zip(group.layout[result], position, strict=True):
         if d is None or group.dims[d] == ONE:
             continue

@@ -8,9 +8,9 @@ from ...ir.op import Array1, BlockOp, KernelOp
 from ...ir.scalar import index
 from ...ir.types import TensorType
 from .emit import Emitter
+from .epilogue import Epilogue
 from .fuse import Group
-from .kernel import Scope, close, store
-from .nodes import Node
+from .kernel import Scope, close
 from .reads import operands
 
 
@@ -18,8 +18,6 @@ def emit_irregular(scope: Scope, group: Group, name: str) -> Kernel:
     """The kernel of a KernelOp, over whole buffers."""
     (node,) = group.members
     op = node.op
-    if isinstance(op, BlockOp):
-        return _emit_blocks(scope, group, name, node, op)
     assert isinstance(op, KernelOp)
     e = Emitter(scope.facts, scope.taken, op.name, node.statement.span)
     outputs = tuple(Array1(scope.buffer(n), t) for n, t in zip(node.names, node.types, strict=True))
@@ -35,15 +33,14 @@ def emit_irregular(scope: Scope, group: Group, name: str) -> Kernel:
     return close(scope, e, name, group)
 
 
-def _emit_blocks(scope: Scope, group: Group, name: str, node: Node, op: BlockOp) -> Kernel:
-    """The kernel of a BlockOp, which reads its operands by element."""
-    e = Emitter(scope.facts, scope.taken, op.name, node.statement.span)
-    inputs = operands(scope.flow, node, scope.fusion.inline, scope.facts, scope.load)
-
-    def put(position: tuple[Expr, ...], value: Expr) -> None:
-        store(e, scope, node.name, position, value)
-
-    op.blocks(e, node.type, put, *inputs)
+def emit_blocks(scope: Scope, group: Group, name: str) -> Kernel:
+    """The kernel of a BlockOp, which reads its operands by element, and of what is computed from its result."""
+    head = group.members[0]
+    op = head.op
+    assert isinstance(op, BlockOp)
+    e = Emitter(scope.facts, scope.taken, op.name, head.statement.span)
+    inputs = operands(scope.flow, head, scope.fusion.inline, scope.facts, scope.load)
+    op.blocks(e, head.type, Epilogue(scope, group, e).run, *inputs)
     return close(scope, e, name, group)
 
 

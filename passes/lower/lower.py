@@ -12,7 +12,7 @@ from .contract import emit_contract
 from .fuse import Fuser, Group
 from .host import function_host, load_host
 from .in_place import mark
-from .irregular import emit_irregular
+from .irregular import emit_blocks, emit_irregular
 from .kernel import Pack, Scope
 from .nodes import Dataflow, dataflow
 from .place import adopt_updates
@@ -89,6 +89,8 @@ def _taken(flow: Dataflow, facts: Facts) -> frozenset[str]:
 def _emit(scope: Scope, group: Group, name: str) -> Kernel:
     if group.kind == "contract":
         return emit_contract(scope, group, name)
+    if group.kind == "block":
+        return emit_blocks(scope, group, name)
     if group.kind == "kernel":
         return emit_irregular(scope, group, name)
     return emit_rows(scope, group, name)

@@ -103,8 +103,9 @@ def dataflow(module: graph.Module, function: graph.Function) -> Dataflow:
     """Resolves names; the function must be typed, and free of calls, composites and control flow."""
     flow = Dataflow(function)
     env: dict[str, ResultTree] = {}
-    for g in (*module.weights, *module.consts):
-        flow.sources[f"@{g.name}"] = flow.types[f"@{g.name}"] = g.type
+    given = {**{w.name: w.type for w in module.weights}, **{c.name: c.type for c in module.consts}}
+    for name, type_ in given.items():
+        flow.sources[f"@{name}"] = flow.types[f"@{name}"] = type_
     for p in function.params:
         env[p.name] = _declare(flow, p.name, p.type)
     for s in function.body.statements:
@@ -115,7 +116,7 @@ def dataflow(module: graph.Module, function: graph.Function) -> Dataflow:
 
 
 def _stored_scalars(flow: Dataflow, tree: ResultTree) -> ResultTree:
-    """Gives numbers among the results a value of their own."""
+    """Gives numbers that are returned or stored a value of their own."""
     if isinstance(tree, tuple):
         return tuple(_stored_scalars(flow, t) for t in tree)
     if tree is None or isinstance(tree, str):
@@ -153,7 +154,7 @@ def _statement(flow: Dataflow, env: dict[str, ResultTree], s: graph.Statement) -
         env[s.target.name] = _alias(flow, s.target.name, s.target.type, value)
         flow.casts.append(s)
     elif isinstance(s, graph.Update):
-        value = _resolve(env, s.operand)
+        value = _stored_scalars(flow, _resolve(env, s.operand))
         assert not isinstance(value, tuple)
         flow.updates.append((s.param, value))
     else:

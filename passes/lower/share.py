@@ -59,7 +59,7 @@ def _normal(kernel: Kernel) -> tuple[object, dict[str, str]]:
             names.setdefault(name, f"v{len(names)}")
     renamed = {old: Dim.of(new) for old, new in names.items()}
     key = (
-        tuple((b.dtype, b.size.subs(renamed), b.mode, b.may_alias) for b in kernel.buffers),
+        tuple((b.dtype, b.size.subs(renamed), b.mode, names.get(b.may_alias or "")) for b in kernel.buffers),
         tuple(_rename(s, names, renamed) for s in kernel.body),
         kernel.checks,
         tuple((c.op, c.span) for c in kernel.checks),
