@@ -16,6 +16,9 @@ from .parser_values import CONSTANTS, Poisoned, Scope, describe, nearest, to_dim
 from .registry import registry
 from .types import DType
 
+DATA_DEPENDENT = frozenset(["nonzero", "unique", "masked_select"])
+"""Operators of the language whose result size depends on data: refused until sizes can be bound to values."""
+
 
 class _Mismatch(Exception):
     """The expression is not of the wanted kind."""
@@ -24,6 +27,8 @@ class _Mismatch(Exception):
 def make_op(name: Token, keywords: Sequence[Node], scope: Scope) -> Op:
     """The op of that name with its attributes; CompileError with everything that is wrong about it."""
     cls = registry().get(str(name))
+    if cls is None and str(name) in DATA_DEPENDENT:
+        raise scope.fail(f"`{name}` is not there yet: it comes in a later version", name)
     if cls is None:
         helps = nearest(str(name), registry()) or ("`pliant ops` lists the operators",)
         raise scope.fail(f"there is no operator `{name}`", name, helps=helps)
@@ -165,6 +170,12 @@ def _float(node: Node, scope: Scope) -> float:
     raise _Mismatch
 
 
+def _plural(words: str) -> str:
+    """`a size or a whole number` -> `sizes or whole numbers`, `a list of 2 items` -> `lists of 2 items`."""
+    singles = (word.removeprefix("an ").removeprefix("a ").partition(" of ") for word in words.split(" or "))
+    return " or ".join(f"{noun}s{of}{rest}" for noun, of, rest in singles)
+
+
 def _words(hint: Any) -> str:
     """What an attribute takes, for messages."""
     origin, args = get_origin(hint), get_args(hint)
@@ -172,7 +183,7 @@ def _words(hint: Any) -> str:
         return " or ".join(dict.fromkeys(_words(a) for a in args))
     if origin is tuple:
         if len(args) == 2 and args[1] is ...:
-            return f"a list of {_words(args[0]).removeprefix('a ')}s".replace("sizes", "sizes")
+            return f"a list of {_plural(_words(args[0]))}"
         return f"a list of {len(args)} items"
     if origin is Literal:
         return " or ".join(f'"{a}"' if isinstance(a, str) else str(a) for a in args)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
+import click
 import pytest
 
+from pliant.compiler.cli.app import group
 from tests.doc_pages import PAGES, ROOT, PageRun, matches, rewritten
 
+SVG = "{http://www.w3.org/2000/svg}"
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -49,6 +54,35 @@ def test_links_lead_somewhere(name: str) -> None:
         assert target.exists(), f"{name}: {link}"
         if anchor:
             assert anchor in _anchors(target.read_text(encoding="utf-8")), f"{name}: {link}"
+
+
+def test_boxes_of_the_plan_lie_apart() -> None:
+    """What the picture shows as memory at the same time does not overlap, and nothing lies outside."""
+    root = ElementTree.parse(ROOT / "docs" / "img" / "transformer_block_plan.svg").getroot()
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    found = [[float(r.attrib[k]) for k in ("x", "y", "width", "height")] for r in root.iter(f"{SVG}rect")]
+    assert len(found) > 10
+    for x, y, w, h in found:
+        assert 0 <= x <= x + w <= width
+        assert 0 <= y <= y + h <= height
+    for (x, y, w, h), (x2, y2, w2, h2) in itertools.combinations(found, 2):
+        apart = 0.15  # coordinates are rounded to a tenth
+        beside = x + w <= x2 + apart or x2 + w2 <= x + apart
+        above = y + h <= y2 + apart or y2 + h2 <= y + apart
+        assert beside or above
+
+
+@pytest.mark.parametrize("name", group.list_commands(click.Context(group)))
+def test_every_command_shows_examples_that_it_understands(name: str) -> None:
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    shown = re.findall(r"^  pliant (\S+) ?(.*?)(?:  .*)?$", command.epilog or "", re.MULTILINE)
+    assert shown
+    known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+    for called, arguments in shown:
+        assert called == name
+        options = {word for word in arguments.split() if word.startswith("-")}
+        assert options <= known, f"pliant {called} {arguments}"
 
 
 def test_dots_stand_for_anything_and_nothing_else_does() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -61,6 +62,10 @@ class _Lazy(click.Group):
             show.error(_report(fault))
         except PliantError as refused:
             show.error(str(refused))
+        except BrokenPipeError:
+            # Whoever reads the output has had enough (`| head`); the interpreter's own flush must not complain either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(1) from None
         except OSError as failed:
             show.error(f"{failed.filename}: {failed.strerror}" if failed.filename else str(failed))
         raise click.exceptions.Exit(1)
