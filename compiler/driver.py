@@ -28,6 +28,9 @@ from .codegen.pool import pool_ir
 from .pipeline import graph_pipeline, is_contraction, run_loop_passes
 from .target import Target
 
+LONG_HOST = 100_000
+"""Characters of host code beyond which it is not optimised: long straight lines, run once a call, slow to compile."""
+
 Source = Module | str | Path
 Progress = Callable[[str], None]
 """Called with a few words when a stage begins."""
@@ -108,7 +111,8 @@ class Compilation:
         self.progress("generating code")
         modules = self.llvm_modules
         with faults_of("machine code", self.program):
-            objects = compile_many(list(modules.values()), self.target, self.opt)
+            levels = [0 if name == "host" and len(text) > LONG_HOST else self.opt for name, text in modules.items()]
+            objects = compile_many(list(modules.values()), self.target, levels)
         from .emit import plan_json
 
         extras = {

@@ -350,8 +350,8 @@ def test_compiling_several_modules_gives_the_same_objects() -> None:
         emit_kernels([pointwise(f"k{n}", Apply(n, (operand(0, f32),), f32), f32, f32)], NATIVE)
         for n in ("exp", "sin", "neg")
     ]
-    assert compile_many(texts, NATIVE) == [compile_ir(t, NATIVE) for t in texts]
-    assert compile_many([], NATIVE) == []
+    assert compile_many(texts, NATIVE, [2] * len(texts)) == [compile_ir(t, NATIVE) for t in texts]
+    assert compile_many([], NATIVE, []) == []
     assert resolve(NATIVE) == NATIVE
 
 

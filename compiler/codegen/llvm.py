@@ -111,10 +111,13 @@ def assembly(ir_text: str, target: Target, opt: int = 2) -> str:
     return _emit(module, machine, as_object=False).decode()
 
 
-def compile_many(ir_texts: Sequence[str], target: Target, opt: int = 2, workers: int | None = None) -> list[bytes]:
-    """One object for each text, in the same order, compiled in `workers` threads (None: one for each processor)."""
-    if len(ir_texts) < 2:
-        return [compile_ir(text, target, opt) for text in ir_texts]
+def compile_many(
+    ir_texts: Sequence[str], target: Target, levels: Sequence[int], workers: int | None = None
+) -> list[bytes]:
+    """One object for each text, optimised at the level beside it, compiled in `workers` threads (None: all cores)."""
+    jobs = list(zip(ir_texts, levels, strict=True))
+    if len(jobs) < 2:
+        return [compile_ir(text, target, level) for text, level in jobs]
     _initialize()
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda text: compile_ir(text, target, opt), ir_texts))
+        return list(pool.map(lambda job: compile_ir(job[0], target, job[1]), jobs))
