@@ -43,13 +43,26 @@ text { font: 12px system-ui, sans-serif; fill: #24292f }
 
 @dataclass(frozen=True)
 class Box:
-    """A buffer: steps `first..last`, both included, and bytes."""
+    """A buffer: steps `first..last`, both included, and bytes.
+
+    Where a result is made in place of an operand, the kernel that does it is shared half and half.
+    """
 
     name: str
     first: int
     last: int
     offset: int
     size: int
+    in_place: bool = False
+    replaced: bool = False
+
+    @property
+    def start(self) -> float:
+        return self.first + 0.5 * self.in_place
+
+    @property
+    def stop(self) -> float:
+        return self.last + 1 - 0.5 * self.replaced
 
 
 def plan_of(path: Path, function: str = "main") -> Plan:
@@ -60,12 +73,14 @@ def plan_of(path: Path, function: str = "main") -> Plan:
 
 def boxes(plan: Plan) -> list[Box]:
     """What has memory of its own; ValueError where a size has no upper bound."""
-    found = []
+    found, replaced = [], {line.in_place_of for line in plan.lines}
     for line in plan.lines:
         if line.bound is None or not line.offset.is_const:
             raise ValueError(f"`{line.buffer.name}` has no upper bound: say one in `where` to draw it")
-        if line.buffer.alias_of is None and line.bound:
-            found.append(Box(line.buffer.name, line.buffer.first, line.buffer.last, line.offset.value, line.bound))
+        b = line.buffer
+        if b.alias_of is None and line.bound:
+            in_place = line.in_place_of is not None
+            found.append(Box(b.name, b.first, b.last, line.offset.value, line.bound, in_place, b.name in replaced))
     return found
 
 
@@ -115,7 +130,7 @@ def _right(y: float, words: str) -> str:
 
 
 def _box(box: Box, index: int, wide: float, high: float) -> Iterator[str]:
-    x, width = LEFT + box.first * wide, (box.last - box.first + 1) * wide
+    x, width = LEFT + box.start * wide, (box.stop - box.start) * wide
     height = box.size * high
     y = _y(box.offset + box.size, high)
     color = f"hsl({index * 137 % 360} 45% 70%)"  # the golden angle: neighbours differ
