@@ -69,6 +69,10 @@ inline unsigned long long atomicCAS(unsigned long long *place, unsigned long lon
   return old;
 }
 
+inline float normcdff(float x) { return (float)(0.5 * std::erfc(-(double)x * 0.70710678118654752440)); }
+inline double normcdf(double x) { return (double)(0.5L * std::erfc(-(long double)x * 0.707106781186547524400844362104849L)); }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
 inline float __uint_as_float(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
 inline unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
 inline float __int_as_float(int bits) { return __uint_as_float((unsigned)bits); }

@@ -161,13 +161,15 @@ PL_FUNCTION(pl_asinh, asinhf, asinh)
 PL_FUNCTION(pl_acosh, acoshf, acosh)
 PL_FUNCTION(pl_atanh, atanhf, atanh)
 PL_FUNCTION(pl_erf, erff, erf)
-PL_FUNCTION(pl_erfc, erfcf, erfc)
+PL_FUNCTION(pl_normcdf, normcdff, normcdf)
 PL_FUNCTION2(pl_pow, powf, pow)
 PL_FUNCTION2(pl_fmod, fmodf, fmod)
 PL_FUNCTION2(pl_atan2, atan2f, atan2)
 PL_FUNCTION2(pl_copysign, copysignf, copysign)
 PL_DEVICE float pl_fma(float a, float b, float c) { return fmaf(a, b, c); }
 PL_DEVICE double pl_fma(double a, double b, double c) { return fma(a, b, c); }
+PL_DEVICE float pl_product(float a, float b) { return __fmul_rn(a, b); }
+PL_DEVICE double pl_product(double a, double b) { return __dmul_rn(a, b); }
 
 // NaN on either side gives NaN.
 template <class T> PL_DEVICE T pl_fmax(T a, T b) { return a > b || a != a ? a : b; }
@@ -175,14 +177,23 @@ template <class T> PL_DEVICE T pl_fmin(T a, T b) { return a < b || a != a ? a : 
 template <class T> PL_DEVICE T pl_fsign(T a) { return a > (T)0 ? (T)1 : a < (T)0 ? (T)-1 : a; }
 template <class T> PL_DEVICE T pl_sigmoid(T x) { return (T)1 / ((T)1 + pl_exp(-x)); }
 template <class T> PL_DEVICE T pl_softplus(T x) { return pl_fmax<T>(x, (T)0) + pl_log1p(pl_exp(-pl_abs(x))); }
-// By erfc, which keeps its digits where 1 + erf(x) cancels; at minus infinity the product would be 0 * infinity.
+// By the normal distribution, which keeps its digits where 1 + erf(x) cancels; infinity * 0 is meant to be 0.
 template <class T> PL_DEVICE T pl_gelu(T x) {
-  const T tail = pl_erfc(x * (T)-0.70710678118654752440);
-  return tail == (T)0 ? -(T)0 : (T)0.5 * x * tail;
+  const T below = pl_normcdf(x);
+  return below == (T)0 ? -(T)0 : x * below;
 }
-// 0.5 * (1 + tanh(u)) == sigmoid(2 * u)
+// x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3)).  The exponent is computed with its rounding errors, which exp
+// would magnify; the products are ones that the compiler must not fuse with sums.
 template <class T> PL_DEVICE T pl_gelu_tanh(T x) {
-  const T gate = pl_sigmoid((T)1.59576912160573071176 * (x + (T)0.044715 * x * x * x));
+  if (pl_abs(x) > (T)40) return x > (T)0 ? x : -(T)0;
+  const double cubic = 0.07135481627260025, linear = 1.5957691216057308;
+  const T a = (T)cubic, a_low = (T)(cubic - (double)a), c = (T)linear, c_low = (T)(linear - (double)c);
+  const T s = pl_product(x, x), s_low = pl_fma(x, x, -s);
+  const T p = pl_product(a, s), p_low = pl_fma(a, s, -p);
+  const T w = p + c, part = w - p;
+  const T w_low = ((p - (w - part)) + (c - part)) + (p_low + a * s_low + a_low * s + c_low);
+  const T u = pl_product(x, w), u_low = pl_fma(x, w, -u) + x * w_low;
+  const T gate = (T)1 / ((T)1 + pl_exp(-u) * ((T)1 - u_low));
   return gate == (T)0 ? -(T)0 : x * gate;
 }
 // The sign of the divisor, as in Python; a zero has it too.
