@@ -8,6 +8,7 @@ from .runtime import Executable, PliantError, get_num_threads, load, set_num_thr
 
 if TYPE_CHECKING:
     from .compiler.driver import compile
+    from .compiler.torch_program import from_torch
     from .ir.diagnostics import CompileError
     from .ir.parser import parse_module as parse
 
@@ -19,6 +20,7 @@ __all__ = [
     "PliantError",
     "__version__",
     "compile",
+    "from_torch",
     "get_num_threads",
     "load",
     "parse",
@@ -28,6 +30,7 @@ __all__ = [
 _LAZY = {
     "CompileError": ("ir.diagnostics", "CompileError"),
     "compile": ("compiler.driver", "compile"),
+    "from_torch": ("compiler.torch_program", "from_torch"),
     "parse": ("ir.parser", "parse_module"),
 }
 

@@ -20,6 +20,7 @@ _COMMANDS = {
     "check": "Parse, type and verify programs; say what is wrong with them.",
     "fmt": "Rewrite programs in canonical form.",
     "compile": "Compile a program to one artifact.",
+    "import": "Turn a torch.export program into one of the language.",
     "run": "Run a program or an artifact on arrays.",
     "inspect": "Show an artifact: contract, memory plan, kernels, sizes.",
     "opt": "Run passes over text, text in and out.",
