@@ -25,9 +25,12 @@ def command(files: tuple[str, ...], as_json: bool) -> None:
     found: list[Diagnostic] = []
     sources: dict[str, str] = {}
     for name in files:
-        with open(name, encoding="utf-8", errors="replace") as file:
-            sources[name] = file.read()
-        found.extend(check(sources[name], name))
+        try:
+            sources[name] = show.source(name)
+        except CompileError as refused:
+            found.extend(refused.diagnostics)
+        else:
+            found.extend(check(sources[name], name))
     if as_json:
         click.echo(json.dumps([d.to_json() for d in found], indent=2))
     else:

@@ -26,7 +26,7 @@ def command(files: tuple[Path, ...], check: bool, types: bool) -> None:
     """Rewrite FILES in canonical form; comments are kept."""
     changed = 0
     for path in files:
-        text = path.read_text(encoding="utf-8")
+        text = show.source(str(path))
         formatted = format_text(text, str(path), types=types)
         if formatted == text:
             continue

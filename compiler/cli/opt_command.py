@@ -26,8 +26,7 @@ EXAMPLES = show.examples(
 def command(file: str, passes: str, print_after_all: bool, verify: bool, output: Path | None) -> None:
     """Run passes over FILE (`-` for standard input): graphs or loops in, text out."""
     name = "<stdin>" if file == "-" else file
-    with click.open_file(file, encoding="utf-8") as opened:
-        ir = read_stage(opened.read(), name)
+    ir = read_stage(show.source(file), name)
     hooks = []
     if print_after_all:
         hooks.append(lambda step, made: click.echo(f"# ---- after {step}\n{show.any_stage(made)}"))

@@ -11,10 +11,21 @@ from rich.console import Console
 from rich.table import Table
 
 from ...ir.diagnostics import Diagnostic
+from ...ir.diagnostics import error as diagnostic
 from ...ir.graph import Module
 from ...ir.loops import Program
 from ...ir.printer import print_module
 from ...ir.printer_loops import print_program
+
+
+def source(name: str) -> str:
+    """The text of a file, of standard input for `-`; CompileError when it is no UTF-8 text."""
+    with click.open_file(name, "rb") as file:
+        data: bytes = file.read()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        raise diagnostic(f"{name} is not UTF-8 text: {fault.reason} at byte {fault.start}") from None
 
 
 def examples(*lines: tuple[str, str]) -> str:
