@@ -85,6 +85,7 @@ class Fuser:
         self.flow = flow
         self.facts = facts
         self.groups: dict[int, Group] = {}
+        self.created = 0  # an id is never used again: merged groups leave gaps
         self.group_of: dict[str, Group] = {}
         self.reads: dict[str, tuple[Access, ...]] = {}
         self.needs_buffer = self._needs_buffer()
@@ -94,7 +95,8 @@ class Fuser:
         for node in self.flow.order:
             if node.name not in self.inline:
                 self._place(node)
-        stored = self._stored()
+        recompute_cheap(self)
+        stored = self.stored()
         return Fusion(self._schedule(), self.inline, self.group_of, self.reads, stored)
 
     # -- what must be stored, what may be moved
@@ -122,6 +124,30 @@ class Fuser:
                 if not found.impure:
                     inline.add(node.name)
         return frozenset(inline)
+
+    def load(self, name: str, position: tuple[Expr, ...]) -> Expr:
+        """An element of a value, as if it had a buffer of its name."""
+        type_ = self.flow.types[name]
+        return Load(name, linear_index(type_.dims, position), type_.dtype)
+
+    def _traced(self, node: Node) -> Trace:
+        """What an element of the node is computed from; for a reduction, one of its steps."""
+        if not isinstance(node.op, ReduceOp):
+            return trace_element(self.flow, self.facts, self.inline, node, positions(node.type.dims))
+
+        def evaluate(_ctx: ElementContext, read: ReadFn) -> None:
+            for i in operands(self.flow, node, self.inline, self.facts, read):
+                if i is not None:
+                    i(*positions(i.type.dims))
+
+        return trace(self.flow, self.facts, self.inline, evaluate)
+
+    def trace_again(self, node: Node) -> None:
+        """Brings the reads of a placed node up to date after `inline` has grown."""
+        found = self._traced(node).accesses
+        self.reads[node.name] = found
+        group = self.group_of[node.name]
+        group.deps |= self._external(group, found)
 
     # -- placing nodes
 
@@ -175,13 +201,7 @@ class Fuser:
     def _place_reduction(self, node: Node, op: ReduceOp) -> None:
         (source,) = (v for v in node.inputs[:1])
         type_ = self.flow.types[source] if isinstance(source, str) else TensorType(node.type.dtype, ())
-        here = positions(type_.dims)
-        found = trace(
-            self.flow,
-            self.facts,
-            self.inline,
-            lambda ctx, read: _read_all(self.flow, node, self.inline, self.facts, read, here),
-        )
+        found = self._traced(node)
         self.reads[node.name] = found.accesses
         axes = op.reduced_axes(type_.rank)
         layout = _reduced_layout(type_.rank, axes, op.keeps_dims)
@@ -201,7 +221,7 @@ class Fuser:
         self._join(group, node, layout, found.accesses)
 
     def _place_element(self, node: Node) -> None:
-        found = trace_element(self.flow, self.facts, self.inline, node, positions(node.type.dims))
+        found = self._traced(node)
         self.reads[node.name] = found.accesses
         for group in self._candidates(found.accesses):
             layout = self._layout_in(group, node, found.accesses, found.impure)
@@ -281,7 +301,8 @@ class Fuser:
     # -- groups
 
     def _new_group(self, kind: str, dims: tuple[Dim, ...]) -> Group:
-        group = Group(len(self.groups), kind, dims)
+        group = Group(self.created, kind, dims)
+        self.created += 1
         self.groups[group.id] = group
         return group
 
@@ -356,7 +377,7 @@ class Fuser:
 
     # -- the end
 
-    def _stored(self) -> set[str]:
+    def stored(self) -> set[str]:
         """Members that need a buffer: read outside their group, or as a whole."""
         stored = {n for n in self.needs_buffer if n in self.group_of}
         for name, accesses in self.reads.items():
@@ -392,14 +413,6 @@ class Fuser:
             if group.id not in done:
                 visit(group)
         return out
-
-
-def _read_all(
-    flow: Dataflow, node: Node, inline: frozenset[str], facts: Facts, read: ReadFn, position: tuple[Expr, ...]
-) -> None:
-    for i in operands(flow, node, inline, facts, read):
-        if i is not None:
-            i(*position)
 
 
 def _reduced_layout(rank: int, axes: tuple[int, ...], keepdims: bool) -> tuple[int | None, ...]:
