@@ -43,25 +43,30 @@ class Emulator:
         command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fwrapv", "-shared", "-fPIC"]
         command += ["-U_FORTIFY_SOURCE", "-I", str(Path(__file__).parent), str(source), "-o", str(library)]
         subprocess.run(command, check=True, capture_output=True, text=True)
+        self.error_value = 0
         self.library = ctypes.CDLL(str(library))
         self.library.cuda_launch.restype = ctypes.c_char_p
 
     def run(
         self, name: str, buffers: Mapping[str, np.ndarray], sizes: Mapping[str, int], order: int = 0, grid: int = 8
     ) -> int:
-        """Runs a kernel on arrays that it may change, on at most `grid` blocks; gives the error slot."""
+        """Runs a kernel on arrays that it may change, on at most `grid` blocks; gives the error slot.
+
+        The value of the failed check is then in `error_value`.
+        """
         kernel = self.module.kernel(name)
         known = {_memory(a): _Guarded(a) for a in buffers.values()}  # the same memory stays the same
         copies = {n: known[_memory(a)] for n, a in buffers.items()}
         scratch = _Guarded(np.full(_scratch(kernel, sizes), 0xFF, np.uint8))
-        error = ctypes.c_uint64(0)
+        error = (ctypes.c_uint64 * 2)()
         for launch in kernel.launches:
             self._launch(launch, copies, sizes, scratch, error, order, grid)
         for n, copy in copies.items():
             copy.check(f"kernel {name}: array {n}")
             buffers[n][...] = copy.array.reshape(buffers[n].shape)
         scratch.check(f"kernel {name}: scratch")
-        return int(error.value)
+        self.error_value = ctypes.c_int64(error[1]).value
+        return int(error[0])
 
     def _launch(
         self,
@@ -69,7 +74,7 @@ class Emulator:
         buffers: Mapping[str, _Guarded],
         sizes: Mapping[str, int],
         scratch: _Guarded,
-        error: ctypes.c_uint64,
+        error: ctypes.Array[ctypes.c_uint64],
         order: int,
         grid: int,
     ) -> None:

@@ -35,3 +35,8 @@ class Emulated:
     def __call__(self, name: str, buffers: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None) -> int:
         order, grid = next(self._ways)
         return self.emulator.run(name, buffers, sizes or {}, order, grid)
+
+    @property
+    def error_value(self) -> int:
+        """What the check that failed in the last call found."""
+        return self.emulator.error_value

@@ -1,8 +1,6 @@
 """CUDA C++ from the loops of the lowering, and its compilation by NVRTC.
 
-    emit_cuda(program, target) -> str            the source
-    cuda_module(program, target) -> CudaModule   the source, and how each kernel is launched
-    compile_cuda(source, arch) -> bytes          a cubin
+`emit_cuda` gives the source, `cuda_module` that and how each kernel is launched, `compile_cuda` a cubin.
 """
 
 from .launch import CudaKernel, CudaLaunch, CudaModule, LaunchConfig

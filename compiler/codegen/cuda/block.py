@@ -165,9 +165,7 @@ class BlockEmitter:
 
     # -- shared loops
 
-    def _shared(
-        self, w: Writer, loop: For, reductions: tuple[Reduction, ...], scope: Scope, state: Hazards
-    ) -> Hazards:
+    def _shared(self, w: Writer, loop: For, reductions: tuple[Reduction, ...], scope: Scope, state: Hazards) -> Hazards:
         state = self.ordered(w, accesses((loop,)), state)
         start, stop = loop_bounds(w, loop, scope)
         inner = scope.inner()

@@ -51,7 +51,8 @@ class FunctionContext:
         """A check whose first failure is recorded."""
         self.uses_error = True
         code = 1 + (self.index << 16 | stmt.check)
-        w.line(f"pl_require({bare(emit(stmt.ok, scope).text)}, pl_error, {code}ull);")
+        value = "" if stmt.value is None else f", {bare(integer(stmt.value, scope).text)}"
+        w.line(f"pl_require({bare(emit(stmt.ok, scope).text)}, pl_error, {code}ull{value});")
 
 
 def loop_bounds(w: Writer, loop: For, scope: Scope) -> tuple[Int, Int]:

@@ -29,8 +29,8 @@ class CudaLaunch:
     """One `__global__` function, and the rule of its launch.
 
     Its parameters are the kernel's `buffers` and `sizes` (i64) of these names, in this order; then, where it says so,
-    `scratch` (a pointer, 64-aligned, to global memory) and `error` (a pointer to one u64: 0, or what the first failed
-    check put there, `1 + (kernel << 16 | check)`).
+    `scratch` (a pointer, 64-aligned, to global memory) and `error` (a pointer to two u64: 0, or what the first failed
+    check put there, `1 + (kernel << 16 | check)`; and then its value).
 
     Any grid gives right results, since blocks stride over the tasks; `blocks` is the number that has one task each,
     None where the count is known on the device only.  `block_scratch` is needed for every block of the grid, after

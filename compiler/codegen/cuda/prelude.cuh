@@ -287,7 +287,7 @@ template <class T> PL_DEVICE T pl_broadcast(T value) {
 
 // ---------------------------------------------------------------------------------------------- errors
 
-// The first failed check of a call is kept.
-PL_DEVICE void pl_require(bool ok, unsigned long long *error, unsigned long long code) {
-  if (!ok) atomicCAS(error, 0ull, code);
+// The first failed check of a call is kept, with the value that failed it.
+PL_DEVICE void pl_require(bool ok, unsigned long long *error, unsigned long long code, long long value = 0) {
+  if (!ok && atomicCAS(error, 0ull, code) == 0ull) error[1] = (unsigned long long)value;
 }
