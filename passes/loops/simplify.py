@@ -65,6 +65,8 @@ class Simplify:
         return tuple(result)
 
     def _stmt(self, stmt: Stmt, names: frozenset[str]) -> Iterable[Stmt]:
+        if isinstance(stmt, Contract) and Dim.of(0) in (stmt.rows, stmt.cols):
+            return ()
         inner = names | {stmt.var} if isinstance(stmt, For) else names
         stmt = map_bodies(stmt, lambda body: self._body(body, inner))
         if not isinstance(stmt, For):
