@@ -85,6 +85,30 @@ def test_every_command_shows_examples_that_it_understands(name: str) -> None:
         assert options <= known, f"pliant {called} {arguments}"
 
 
+def test_what_is_not_so_is_found_and_rewritten(tmp_path: Path) -> None:
+    page = "```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n"
+    edits = PageRun("page", tmp_path).run(page)
+    assert [e.lines for e in edits] == [("2",)]
+    assert rewritten(page, edits) == page.replace("3", "2")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "```ir\nfunc @main(x: f32[n]) -> f32[n] { return y }\n```\n",
+        "```ir refused\nfunc @main(x: f32[n]) -> f32[n] { return x }\n```\n",
+        "```python raises\nx = 1\n```\n",
+        "```console\n$ pliant ops nothing\n```\n",
+        "```console\n$ ls\n```\n",
+        "```sh\nmake nothing\n```\n",
+        "```basic\n10 GOTO 10\n```\n",
+    ],
+)
+def test_what_no_rewriting_can_mend_fails(page: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        PageRun("page", tmp_path).run(page)
+
+
 def test_dots_stand_for_anything_and_nothing_else_does() -> None:
     assert matches("a ... c\n", "a b\nb c\n")
     assert not matches("a ... c\n", "a b\n")
