@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, note, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from pliant.compiler.driver import compile as compile_module
 from pliant.compiler.pipeline import graph_pipeline
-from pliant.ir.diagnostics import CompileError
 from pliant.ir.graph import Module
-from pliant.ir.interpret import InterpretError, interpret
+from pliant.ir.infer_module import infer_module
+from pliant.ir.interpret import interpret
 from pliant.ir.parser import parse_module
 from pliant.ir.printer import print_module
 from pliant.ir.verify import verify_module
-from pliant.passes.graph import GRAPH_PASSES, Infer
+from pliant.passes.graph import GRAPH_PASSES
 from pliant.passes.graph.specialize import Specialize
-from pliant.passes.pass_base import run_passes
+from pliant.passes.pass_base import Pass, run_passes
 from tests.program_harness import agree, allowed, arguments, close, copied, leaves, spread
 from tests.random_modules import Made, modules
 
@@ -48,3 +47,55 @@ def test_compiled_is_interpreted(made: Made) -> None:
 @settings(RELAXED, max_examples=250)
 def test_compiled_is_interpreted_long(made: Made) -> None:
     run(made)
+
+
+# ------------------------------------------------------------------------------------------------- same meaning
+
+
+def same(made: Made, after: Module, binding: Mapping[str, int]) -> None:
+    """The functions of both modules give the same results and the same updates, by the interpreter."""
+    for name, exact in made.exact.items():
+        function = made.module.function(name)
+        if not allowed(function, binding):
+            continue
+        given_ = arguments(function, binding)
+        first, second = copied(given_), copied(given_)
+        want, got = interpret(made.module, name, first), interpret(after, name, second)
+        slack = spread(made.module, name, given_, want, first, None)
+        inouts = [p.name for p in function.params if p.inout]
+        pairs = zip([*leaves(got), *(second[p] for p in inouts)], [*leaves(want), *(first[p] for p in inouts)], strict=True)
+        for i, ((g, w), tolerance) in enumerate(zip(pairs, slack, strict=True)):
+            close(g, w, 0.0 if i < len(exact) and exact[i] else tolerance, f"@{name} at {dict(binding)}, array {i}")
+
+
+def hook(_name: str, module: Module) -> None:
+    verify_module(module)
+    assert infer_module(parse_module(print_module(module))) == module
+
+
+PIPELINES: dict[str, Sequence[Pass[Module]]] = {p.name: (p(),) for p in GRAPH_PASSES}
+PIPELINES["the pipeline"] = graph_pipeline()
+PIPELINES["the pipeline twice"] = (*graph_pipeline(), *graph_pipeline())
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@given(made=modules(functions=2, steps=15), binding=st.sampled_from(BINDINGS))
+@settings(RELAXED, max_examples=20)
+def test_passes_keep_the_meaning(name: str, made: Made, binding: Mapping[str, int]) -> None:
+    note(print_module(made.module, types=False))
+    after = run_passes(PIPELINES[name], made.module, [hook])
+    note(print_module(after, types=False))
+    same(made, after, binding)
+
+
+@given(made=modules(functions=1, steps=15), binding=st.sampled_from(BINDINGS), symbols=st.sampled_from(("n", "m", "nm")))
+@settings(RELAXED, max_examples=25)
+def test_specialised_is_symbolic(made: Made, binding: Mapping[str, int], symbols: str) -> None:
+    note(print_module(made.module, types=False))
+    if not all(allowed(f, binding) for f in made.module.functions):
+        return
+    special = Specialize.of({s: binding[s] for s in symbols}).run(made.module)
+    same(made, special, binding)
+    executable = compile_module(special, opt=1)
+    for name, exact in made.exact.items():
+        agree(infer_module(special), executable, name, binding, exact)
