@@ -5,7 +5,7 @@
     Stmt      = Let(name, value) | Local(name, init) | Assign(name, value)
               | Store(buffer, index, value) | Alloc(buffer, dtype, size)
               | For(var, start, stop, kind, body) | If(condition, then, otherwise) | While(condition, body)
-              | Require(ok, check) | Contract(...)
+              | Require(ok, check, value) | Contract(...)
     Expr      = Const | Index(dim) | Name | Load(buffer, index) | Apply(fn, args) | Cast(value) | Select(c, a, b)
 
 Indices are element offsets into flat buffers.  An index that is a polynomial in loop variables and sizes is an
@@ -165,10 +165,14 @@ class While:
 
 @dataclass(frozen=True)
 class Require:
-    """The call fails with `Kernel.checks[check]` unless `ok`; the kernel goes on (indices are kept in range)."""
+    """The call fails with `Kernel.checks[check]` unless `ok`; the kernel goes on (indices are kept in range).
+
+    `value` is an i64 that the message may tell: what was found instead.
+    """
 
     ok: Expr
     check: int
+    value: Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -253,7 +257,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Check:
-    """What to say when a `Require` fails: `message` may use {symbols} of the host program's sizes."""
+    """What to say when a `Require` fails: `message` may use {expressions} of the host program's sizes, and {value}."""
 
     message: str
     op: str = ""

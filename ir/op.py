@@ -241,8 +241,11 @@ class ElementContext(Protocol):
     def let(self, value: Expr) -> Expr:
         """Names a value that is used more than once."""
 
-    def require(self, ok: Expr, message: str) -> None:
-        """The call fails with `message` where this does not hold."""
+    def require(self, ok: Expr, message: str, value: Expr | None = None) -> None:
+        """The call fails with `message` where this does not hold; {value} in it is the `value` (i64) of one such place.
+
+        Sizes in the message are written {n}, or as an expression: {n - 1}.
+        """
 
     def reduce(
         self,
@@ -384,7 +387,7 @@ class KernelBuilder(Protocol):
         self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None] | None = None
     ) -> None: ...
     def while_(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None: ...
-    def require(self, ok: Expr, message: str) -> None: ...
+    def require(self, ok: Expr, message: str, value: Expr | None = None) -> None: ...
 
 
 @dataclass(frozen=True)

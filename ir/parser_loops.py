@@ -163,8 +163,8 @@ class _Body:
     def _while(self, condition: Node, body: Any) -> Stmt:
         return loops.While(self.expr(condition), self.inner().block(body))
 
-    def _require(self, ok: Node, check: Any) -> Stmt:
-        return loops.Require(self.expr(ok), int(str(check)))
+    def _require(self, ok: Node, value: Node | None, check: Any) -> Stmt:
+        return loops.Require(self.expr(ok), int(str(check)), None if value is None else self.expr(value))
 
     def _contract(self, acc: Any, dtype: Any, m: Any, n: Any, k: Any, lhs: Node, rhs: Node, body: Any) -> Stmt:
         inner = self.inner(str(m[0]), str(n[0]), str(k[0]))

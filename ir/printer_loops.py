@@ -128,7 +128,8 @@ class _Body:
             yield f"{indent}alloc {_name(s.buffer)}: {s.dtype}[{s.size}]"
             self.buffers[s.buffer] = s.dtype
         elif isinstance(s, Require):
-            yield f"{indent}require {self.expr(s.ok)} else {s.check}"
+            value = "" if s.value is None else f" of {self.expr(s.value)}"
+            yield f"{indent}require {self.expr(s.ok)}{value} else {s.check}"
         elif isinstance(s, (For, If, While, Contract)):
             yield from self._nested(s, indent)
         else:

@@ -12,7 +12,11 @@ class LoadError(PliantError):
 
 
 class CallError(PliantError):
-    """A call was refused, or an operation in it failed; nothing was computed."""
+    """A call was refused before anything was computed, or (KernelError) a check on the data failed while it ran.
+
+    There are no results then.  A parameter that the call updates keeps its elements where the call was refused, and
+    where the check is one of the update's own; updates that come earlier in the call may have happened.
+    """
 
 
 class ArgumentError(CallError, TypeError):
@@ -40,4 +44,7 @@ class SizeError(CallError, OverflowError):
 
 
 class KernelError(CallError, ValueError):
-    """A check on the data failed: an index out of range, an integer division by zero."""
+    """A check on the data failed: an index out of range, an integer division by zero.
+
+    The message tells one of the values that are wrong.
+    """

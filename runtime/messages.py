@@ -9,8 +9,9 @@ from .contract import Check, Function, Kernel, Step, Tensor
 from .errors import CallError, KernelError, ShapeError, SizeError
 from .frames import Frame
 from .layout import Failure, Place, Slot
+from .sizes import size_of
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _OPPOSITE_SIDES = ("==", "!=", "<=", "<", ">=", ">")
 
 
@@ -141,13 +142,13 @@ class Explainer:
         return ", ".join(f"{name} = {frame.get(slot)}" for name, slot in bound.items()) or "all sizes are constant"
 
     def _fill(self, message: str, frame: Frame) -> str:
-        symbols = self.function.frame.symbols
+        sizes = {name: frame.get(slot) for name, slot in self.function.frame.symbols.items()}
 
         def value(match: re.Match[str]) -> str:
-            name = match[1]
-            if name == "value":
+            if match[1] == "value":
                 return str(frame.get(Slot.KERNEL_VALUE))
-            return str(frame.get(symbols[name])) if name in symbols else match[0]
+            found = size_of(match[1], sizes)
+            return match[0] if found is None else str(found)
 
         return _PLACEHOLDER.sub(value, message)
 

@@ -45,6 +45,7 @@ class Loaded:
         self.kernels = {k.name: k for k in kernels}
         self.workers = workers
         self.chunks = 0  # of the last parallel loop of the last call; 0 when all ran on the calling thread
+        self.error_value = 0  # the context's slot of that name after the last call
         self.text = emit_kernels(kernels, target, first_index)
         machine = llvm.Target.from_triple(NATIVE.triple).create_target_machine(
             cpu=NATIVE.cpu, features=",".join("+" + f for f in NATIVE.features)
@@ -67,5 +68,5 @@ class Loaded:
         values = [sizes[s] for s in kernel.sizes]
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * (1 + len(pointers)), *[ctypes.c_int64] * len(values))
         function(self.engine.get_function_address(f"k.{name}"))(ctypes.addressof(context), *pointers, *values)
-        self.chunks = pool[1]
+        self.chunks, self.error_value = pool[1], context[6]
         return int(context[5])

@@ -136,13 +136,14 @@ def guarded(x: np.ndarray) -> np.ndarray:
 
 
 def test_data_dependent_index() -> None:
-    """y[i] = x[index[i]], negative indices from the end, out of range reported and kept in range."""
+    """y[i] = x[index[i]], negative indices from the end, out of range reported with its value and kept in range."""
     raw = Let("r", Load("x1", at(i), i64))
     r = Name("r", i64)
     inside = Apply("logical_and", (Apply("ge", (r, at(-N)), boolean), Apply("lt", (r, at(N)), boolean)), boolean)
     shifted = Apply("where", (Apply("lt", (r, at(0)), boolean), Apply("add", (r, at(N)), i64), r), i64)
     kept = Apply("clamp", (shifted, at(0), at(N - 1)), i64)
-    body = loop("i", "K", raw, Require(inside, 3), Let("c", kept), Store("y", at(i), Load("x0", Name("c", i64), f32)))
+    read = Load("x0", Name("c", i64), f32)
+    body = loop("i", "K", raw, Require(inside, 3, r), Let("c", kept), Store("y", at(i), read))
     buffers = (Buffer("x0", f32, N, "in"), Buffer("x1", i64, Dim.of("K"), "in"), Buffer("y", f32, Dim.of("K"), "out"))
     loaded = Loaded(Kernel("k", buffers, ("N", "K"), (body,)), first_index=5)
     x = np.arange(10, dtype=np.float32)
@@ -150,9 +151,10 @@ def test_data_dependent_index() -> None:
     out = np.zeros(35, np.float32)
     assert loaded("k", {"x0": x, "x1": index, "y": out}, {"N": 10, "K": 35}) == 0
     np.testing.assert_array_equal(out, x[index])
-    for bad in (10, -11, 2**62):
+    for bad in (10, -11, 2**62, -(2**63)):
         index[17] = bad
         assert loaded("k", {"x0": x, "x1": index, "y": out}, {"N": 10, "K": 35}) == 1 + (5 << 16 | 3)
+        assert loaded.error_value == bad
 
 
 def test_index_arithmetic() -> None:

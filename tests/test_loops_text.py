@@ -147,6 +147,8 @@ def test_every_statement() -> None:
         If(true, (Store("weight", i, v),), (Assign("v", one), If(true, ()))),
         While(Apply("lt", (v, one), DType.bool), (Assign("v", one),)),
         Require(true, 1),
+        Require(true, 0, i),
+        Require(true, 0, Apply("add", (Load("y", i, i64), Const(1, i64)), i64)),
         Contract("m", "k", "v", n, Dim.of(4), 2 * n, "acc", f32, Load("x", i, f32), one, (Let("z", Name("acc", f32)),)),
         Micro(
             Index(Dim.of(6)), 16, Index(n), "x", i, i, Index(Dim.of(1)), "weight", i, i, "row", i, i, true, f32

@@ -8,7 +8,7 @@ A kernel is `void @k.<name>(ptr ctx, ptr buffers..., i64 sizes...)`.  `ctx` poin
     3 scratch         base address, 64-byte aligned
     4 scratch_stride  bytes for each worker, a multiple of 64
     5 error           0, or 1 + (kernel << 16 | check) of a `Require` that failed
-    6 error_value     detail, if any
+    6 error_value     the `Require`'s value where it failed, if it has one
 """
 
 from __future__ import annotations
@@ -41,15 +41,20 @@ def load_slot(f: FunctionBuilder, slot: int, type_: str = "i64") -> str:
     return f.let(f"load {type_}, ptr {context_slot(f, slot)}, align 8, !invariant.load !{{}}")
 
 
-def record_error(f: FunctionBuilder, failed: str, code: int) -> None:
-    """Stores `code` where `failed` (i1), unless another check failed before.
+def record_error(f: FunctionBuilder, failed: str, code: int, value: str | None) -> None:
+    """Stores `code`, and the i64 `value` if there is one, where `failed` (i1), unless another check failed before.
 
-    Workers may race here; each stores a true record, and one of them stays.
+    Workers may race here: one of them finds the slot empty, and what it records is true.
     """
     yes, done = f.name("failed"), f.name("checked")
     f.branch(failed, yes, done)
     f.start(yes)
     slot = context_slot(f, ERROR)
-    f.line(f"cmpxchg ptr {slot}, i64 0, i64 {code} monotonic monotonic")
+    previous = f.let(f"cmpxchg ptr {slot}, i64 0, i64 {code} monotonic monotonic")
+    if value is not None:
+        first = f.name("first")
+        f.branch(f.let(f"extractvalue {{ i64, i1 }} {previous}, 1"), first, done)
+        f.start(first)
+        f.line(f"store i64 {value}, ptr {context_slot(f, ERROR_VALUE)}, align 8")
     f.jump(done)
     f.start(done)

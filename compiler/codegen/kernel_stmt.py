@@ -39,6 +39,8 @@ from .transpose import emit_transpose
 SHORT_LOOP = 64
 """A loop of at most this many iterations takes one vector at a time."""
 
+LEAST = str(-(2**63))
+
 
 @dataclass(frozen=True)
 class KernelContext:
@@ -57,6 +59,7 @@ class StmtEmitter:
     scope: Scope
     context: KernelContext
     flags: dict[int, str] = field(default_factory=dict)  # check -> stack slot that is not 0 when it failed
+    details: dict[int, str] = field(default_factory=dict)  # check -> stack slot of the largest value that failed it
 
     @property
     def expr(self) -> ExprEmitter:
@@ -73,7 +76,8 @@ class StmtEmitter:
         """Reports failed checks once, at the end, so that loops stay free of side exits."""
         for check, slot in sorted(self.flags.items()):
             failed = self.f.let(f"icmp ne i32 {self.f.let(f'load i32, ptr {slot}')}, 0")
-            record_error(self.f, failed, 1 + (self.context.index << 16 | check))
+            value = self.f.let(f"load i64, ptr {self.details[check]}") if check in self.details else None
+            record_error(self.f, failed, 1 + (self.context.index << 16 | check), value)
         self.f.line("ret void")
 
     def stmt(self, stmt: Stmt) -> None:
@@ -94,8 +98,8 @@ class StmtEmitter:
                 self._if(stmt)
             case While(condition, body):
                 self._while(condition, body)
-            case Require(ok, check):
-                self._require(ok, check)
+            case Require():
+                self._require(stmt)
             case Contract():
                 self.body(plain_loops(stmt))
             case Micro():
@@ -125,16 +129,29 @@ class StmtEmitter:
         result = convert(self.f, result, local.dtype)
         self.f.line(f"store {register_type(local.dtype)} {result.text}, ptr {local.pointer}")
 
-    def _require(self, ok: Expr, check: int) -> None:
-        value = self.expr.emit(ok, self.scope)
-        slot = self.flags.get(check)
-        if slot is None:
-            slot = self.flags[check] = self.f.alloca("i32", "flag")
-            # The slot is cleared at entry: the check may stand in a branch or loop that never runs.
-            self.f.allocas.append(f"  store i32 0, ptr {slot}")
-        bad = self.f.let(f"zext i1 {self.f.let(f'xor i1 {value.text}, true')} to i32")
-        before = self.f.let(f"load i32, ptr {slot}")
-        self.f.line(f"store i32 {self.f.let(f'or i32 {before}, {bad}')}, ptr {slot}")
+    def _require(self, stmt: Require) -> None:
+        """Notes a failure in ways that LLVM knows as reductions, so that loops with checks are vectorised."""
+        f = self.f
+        ok = self.expr.emit(stmt.ok, self.scope).text
+        slot = self._noted(self.flags, stmt.check, "i32", "0")
+        bad = f.let(f"zext i1 {f.let(f'xor i1 {ok}, true')} to i32")
+        before = f.let(f"load i32, ptr {slot}")
+        f.line(f"store i32 {f.let(f'or i32 {before}, {bad}')}, ptr {slot}")
+        if stmt.value is not None:
+            # The largest, since signed extrema of i64 are cheap without AVX-512 too, and those of u64 are not.
+            value = self.expr.integer(stmt.value, self.scope).text
+            slot = self._noted(self.details, stmt.check, "i64", LEAST)
+            wrong = f.let(f"select i1 {ok}, i64 {LEAST}, i64 {value}")
+            largest = f.let(f"load i64, ptr {slot}")
+            largest = f.intrinsic("smax.i64", "i64", (f"i64 {largest}", f"i64 {wrong}"))
+            f.line(f"store i64 {largest}, ptr {slot}")
+
+    def _noted(self, slots: dict[int, str], check: int, type_: str, start: str) -> str:
+        """The stack slot of a check; it is set at entry, as the check may stand in a branch that is never taken."""
+        if check not in slots:
+            slots[check] = self.f.alloca(type_, "check")
+            self.f.allocas.append(f"  store {type_} {start}, ptr {slots[check]}")
+        return slots[check]
 
     # -- memory
 

@@ -82,27 +82,36 @@ def clamped(facts: Facts, value: Dim, low: Dim, high: Dim) -> Dim:
     return value if facts.prove_le(value, high) else Dim.min(value, high)
 
 
+def size_value(size: Dim) -> str:
+    """The value of a size in a message of a running kernel: `{n - 1}` is filled in by the runtime."""
+    if size.is_const:
+        return str(size)
+    return "{(value)}" if size.name == "value" else f"{{{size}}}"  # {value} is what the check found
+
+
 def size_text(size: Dim) -> str:
-    """A size in a message of a running kernel: `{n}` is filled in by the runtime."""
-    if size.is_const or size.name is not None:
-        return str(size) if size.is_const else f"{{{size.name}}}"
-    return f"{size} ({', '.join(f'{s} = {{{s}}}' for s in sorted(size.symbols))})"
+    """A size in a message of a running kernel, with its value."""
+    return str(size) if size.is_const else f"{size} = {size_value(size)}"
 
 
 class Checking(Protocol):
     """What the check of an index needs: element rules and kernels have it."""
 
     def let(self, value: Expr) -> Expr: ...
-    def require(self, ok: Expr, message: str) -> None: ...
+    def require(self, ok: Expr, message: str, value: Expr | None = None) -> None: ...
 
 
 def wrapped_index(ctx: Checking, i: Expr, size: Dim, axis: int, op: str) -> tuple[Expr, Expr]:
     """An index that data gives as an i64 counted from the start, and whether it is in range (else the call fails)."""
-    wide = ctx.let(cast(i, DType.i64))
+    given = wide = ctx.let(cast(i, DType.i64))
+    first = Dim.of(0)
     if i.dtype.is_signed:
-        wide = ctx.let(select(apply("lt", wide, index(0)), add(wide, index(size)), wide))
+        wide = ctx.let(select(apply("lt", given, index(0)), add(given, index(size)), given))
+        first = -size
     ok = ctx.let(both(apply("ge", wide, index(0)), apply("lt", wide, index(size))))
-    ctx.require(ok, f"an index of `{op}` is out of range for axis {axis}, which has size {size_text(size)}")
+    fitting = f"{size_value(first)}..{size_value(size - 1)}"
+    message = f"an index of `{op}` is {{value}}, out of range for axis {axis} of size {size_text(size)} ({fitting})"
+    ctx.require(ok, message, given)
     return wide, ok
 
 
@@ -160,8 +169,13 @@ def tiles(k: KernelBuilder, size: Dim, width: int, body: Callable[[Expr, Expr], 
     pairs(k, ONE, Dim.ceildiv(size, width), lambda _, t: body(*tile(size, width, t)))
 
 
-def copy_array(k: KernelBuilder, source: Array1, target: Array1) -> None:
-    """All elements, unless both are the same buffer."""
+def copy_array(
+    k: KernelBuilder,
+    source: Array1,
+    target: Array1,
+    guard: Callable[[Callable[[], None]], None] = lambda body: body(),
+) -> None:
+    """All elements, unless both are the same buffer; `guard` may leave its argument out."""
     if source.buffer == target.buffer:
         return
     dtype = source.type.dtype
@@ -169,7 +183,7 @@ def copy_array(k: KernelBuilder, source: Array1, target: Array1) -> None:
     def one(i: Expr) -> None:
         k.store(target.buffer, i, k.load(source.buffer, i, dtype))
 
-    tiles(k, source.type.size, COPIED, lambda start, stop: k.loop("i", start, stop, one, "vector"))
+    tiles(k, source.type.size, COPIED, lambda start, stop: guard(lambda: k.loop("i", start, stop, one, "vector")))
 
 
 def nest(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..loops import Const, Expr
 from ..op import Array, ElementContext, InferContext, Refused, Sample
-from ..scalar import apply, const, select
+from ..scalar import apply, cast, const, select
 from ..types import DType, TensorType, tensor
 from ._common import FLOATS, INTS, arrays, cycled, integers, want_bool, want_float, want_int
 from ._pointwise import Binary
@@ -151,7 +151,8 @@ class Pow(Binary):
             if isinstance(y, Const) and y.value >= 0:
                 return apply("pow", x, y)
             y = ctx.let(y)
-            ctx.require(apply("ge", y, const(0, y.dtype)), "`pow` of integers has a negative exponent")
+            fine = apply("ge", y, const(0, y.dtype))
+            ctx.require(fine, "`pow` of integers has a negative exponent: {value}", cast(y, DType.i64))
             y = apply("maximum", y, const(0, y.dtype))
         return apply("pow", x, y)
 

@@ -18,7 +18,7 @@ from ..op import Array, ElementContext, ElementOp, InferContext, Input, Refused,
 from ..scalar import apply, both, cast, const, index
 from ..types import DType, TensorType, tensor
 from ._common import SIZES, operand, rounded, want_int
-from ._shape import checked_index, guarded, require_fact, require_size, size_text, whole
+from ._shape import checked_index, guarded, require_fact, require_size, size_value, whole
 from .shape import DTYPES
 
 INDICES = (DType.i64, DType.i32, DType.i16, DType.i8, DType.u8)
@@ -272,7 +272,7 @@ class OneHot(ElementOp):
         size = Dim.of(self.num_classes)
         i = ctx.let(cast(operand(inputs, 0)(*at[:-1]), DType.i64))
         ok = both(apply("ge", i, index(0)), apply("lt", i, index(size)))
-        ctx.require(ok, f"an index of `one_hot` is not in 0..{size_text(size - 1)}")
+        ctx.require(ok, f"an index of `one_hot` is {{value}}, not in 0..{size_value(size - 1)}", i)
         return cast(apply("eq", i, at[-1]), self.dtype)
 
     def reference(self, *operands: Array | None) -> Array:

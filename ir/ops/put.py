@@ -1,6 +1,6 @@
 """Operators that write rows or a slice into a copy of a tensor (or into the tensor itself, where nobody reads the old).
 
-Indices that are data count from the end when negative; one that is out of range writes nothing and fails the call.
+Indices that are data count from the end when negative; when one is out of range the call fails and nothing is written.
 Writes to one place happen in the order of the indices, so that the last one stays.
 """
 
@@ -16,8 +16,9 @@ from ..dims import Dim
 from ..facts import Compare
 from ..loops import Expr
 from ..op import Array, Array1, InferContext, KernelBuilder, KernelOp, Refused, Sample
-from ..scalar import add, both, index, mul
+from ..scalar import add, index, mul
 from ..types import DType, TensorType, tensor
+from ._checked import Guard, Indices, check_first
 from ._common import SIZES, operand, rtol, want_int, want_number
 from ._shape import (
     LANES,
@@ -31,7 +32,6 @@ from ._shape import (
     require_sizes,
     tiles,
     whole,
-    wrapped_index,
 )
 from .index import require_range
 from .scatter import Maker, same_as_first, stored, stored_array
@@ -68,9 +68,11 @@ class IndexPut(KernelOp):
 
     def kernel(self, k: KernelBuilder, outputs: tuple[Array1, ...], *inputs: Array1 | None) -> None:
         (out,), (x, values) = outputs, (operand(inputs, i) for i in range(2))
-        copy_array(k, x, out)
-        put = _Puts(k, out, values, tuple(operand(inputs, i) for i in range(2, len(inputs))), self.accumulate)
-        put.run()
+        given = enumerate(operand(inputs, i) for i in range(2, len(inputs)))
+        indices = tuple(Indices(array, axis, x.type.dims[axis]) for axis, array in given)
+        guard = check_first(k, self.name, indices)
+        copy_array(k, x, out, guard)
+        _Puts(k, out, values, indices, self.accumulate).run(guard)
 
     def reference(self, *operands: Array | None) -> Array:
         x, values, *indices = (operand(operands, i) for i in range(len(operands)))
@@ -147,13 +149,13 @@ class _Puts:
     k: KernelBuilder
     out: Array1
     values: Array1
-    indices: tuple[Array1, ...]
+    indices: tuple[Indices, ...]
     accumulate: bool
 
-    def run(self) -> None:
+    def run(self, guard: Guard) -> None:
         rest = self.out.type.dims[len(self.indices) :]
         if not rest:
-            self._all(lambda write: write(()))
+            guard(lambda: self._all(lambda write: write(())))
             return
 
         def columns(start: Expr, stop: Expr) -> None:
@@ -163,7 +165,7 @@ class _Puts:
 
                 nest(self.k, rest[:-1], ["serial"] * (len(rest) - 1), lanes)
 
-            self._all(row)
+            guard(lambda: self._all(row))
 
         tiles(self.k, rest[-1], LANES, columns)
 
@@ -173,13 +175,7 @@ class _Puts:
         shape = self._rows()
 
         def one(position: tuple[Expr, ...]) -> None:
-            to: list[Expr] = []
-            fine: list[Expr] = []
-            for axis, i in enumerate(self.indices):
-                read = k.load(i.buffer, spread_offset(i.type.dims, position), i.type.dtype)
-                place, ok = wrapped_index(k, read, x.dims[axis], axis, "index_put")
-                to.append(place)
-                fine.append(ok)
+            to = [i.place(k, spread_offset(i.array.type.dims, position)) for i in self.indices]
 
             def write(inner: tuple[Expr, ...]) -> None:
                 at = k.let(offset(x.dims, (*to, *inner)))
@@ -187,16 +183,17 @@ class _Puts:
                 old = k.load(self.out.buffer, at, x.dtype)
                 k.store(self.out.buffer, at, stored(old, new, "add" if self.accumulate else None))
 
-            k.branch(both(*fine), lambda: row(write))
+            row(write)
 
         nest(k, shape, ["serial"] * len(shape), one)
 
     def _rows(self) -> tuple[Dim, ...]:
         """The shape that the indices broadcast to."""
-        rank = max(i.type.rank for i in self.indices)
+        types = [i.array.type for i in self.indices]
+        rank = max(t.rank for t in types)
         shape = [ONE] * rank
-        for i in self.indices:
-            for d, size in enumerate(i.type.dims, rank - i.type.rank):
+        for t in types:
+            for d, size in enumerate(t.dims, rank - t.rank):
                 shape[d] = size if shape[d] == ONE else shape[d]
         return tuple(shape)
 

@@ -1,6 +1,6 @@
 """Operators that write into a copy of a tensor (or into the tensor itself, where nobody reads the old one).
 
-Indices that are data count from the end when negative; one that is out of range writes nothing and fails the call.
+Indices that are data count from the end when negative; when one is out of range the call fails and nothing is written.
 Writes to one place happen in the order of the indices, so that the last one stays.  f16 and bf16 are rounded after
 every addition, as they are stored.
 """
@@ -19,16 +19,9 @@ from ..loops import Expr
 from ..op import Array, Array1, InferContext, KernelBuilder, KernelOp, Refused, Sample
 from ..scalar import add, apply, cast, const, index, mul
 from ..types import DType, TensorType, tensor
+from ._checked import Indices, check_first
 from ._common import SIZES, operand, rtol, want_int, want_number
-from ._shape import (
-    LANES,
-    copy_array,
-    nest,
-    offset,
-    require_fact,
-    tiles,
-    wrapped_index,
-)
+from ._shape import LANES, copy_array, nest, offset, require_fact, tiles
 from .index import check_inside, require_range
 from .shape import DTYPES
 
@@ -90,17 +83,21 @@ class Scatter(KernelOp):
     def kernel(self, k: KernelBuilder, outputs: tuple[Array1, ...], *inputs: Array1 | None) -> None:
         (out,), (x, indices, updates) = outputs, (operand(inputs, i) for i in range(3))
         axis = self.axis % x.type.rank
-        copy_array(k, x, out)
-        dims = indices.type.dims
-        body = _Writes(k, out, indices, updates, axis, _COMBINERS.get(self.reduce))
+        dims, along = indices.type.dims, Indices(indices, axis, x.type.dims[axis])
+        guard = check_first(k, self.name, [along])
+        copy_array(k, x, out, guard)
+        body = _Writes(k, out, along, updates, _COMBINERS.get(self.reduce))
+
+        def row(position: tuple[Expr, ...]) -> None:
+            k.loop("a", index(0), index(dims[axis]), lambda a: body.write((*position, a)))
 
         def outer(position: tuple[Expr, ...]) -> None:
             if self.reduce == "mean":
-                body.mean(position)
+                guard(lambda: body.mean(position))
             elif axis == len(dims) - 1:
-                k.loop("a", index(0), index(dims[axis]), lambda a: body.write((*position, a)))
+                guard(lambda: row(position))
             else:
-                tiles(k, dims[-1], LANES, lambda start, stop: body.columns(position, start, stop))
+                tiles(k, dims[-1], LANES, lambda lo, hi: guard(lambda: body.columns(position, lo, hi)))
 
         nest(k, dims[:axis], ["parallel"] * axis, outer)
 
@@ -195,14 +192,22 @@ class _Writes:
 
     k: KernelBuilder
     out: Array1
-    indices: Array1
+    indices: Indices
     updates: Array1
-    axis: int
     combiner: str | None
+
+    @property
+    def axis(self) -> int:
+        return self.indices.axis
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The shape of the indices."""
+        return self.indices.array.type.dims
 
     def columns(self, position: tuple[Expr, ...], start: Expr, stop: Expr) -> None:
         """A run of the last axis: whatever the indices, its columns are written apart from one another."""
-        k, dims = self.k, self.indices.type.dims[self.axis : -1]
+        k, dims = self.k, self.dims[self.axis : -1]
 
         def rows(inner: tuple[Expr, ...]) -> None:
             k.loop("c", start, stop, lambda c: self.write((*position, *inner, c)), "vector")
@@ -212,20 +217,15 @@ class _Writes:
     def write(self, position: tuple[Expr, ...], counts: str | None = None) -> None:
         """One update; in `counts`, over the axes from the scattered one on, the updates of each place."""
         k, dims, dtype = self.k, self.out.type.dims, self.out.type.dtype
-        read = k.load(self.indices.buffer, offset(self.indices.type.dims, position), self.indices.type.dtype)
-        i, ok = wrapped_index(k, read, dims[self.axis], self.axis, "scatter")
+        i = self.indices.place(k, offset(self.dims, position))
         to = (*position[: self.axis], i, *position[self.axis + 1 :])
-
-        def store() -> None:
-            at = k.let(offset(dims, to))
-            source = offset(self.updates.type.dims, position) if self.updates.type.rank else index(0)
-            new = k.load(self.updates.buffer, source, dtype)
-            k.store(self.out.buffer, at, stored(k.load(self.out.buffer, at, dtype), new, self.combiner))
-            if counts is not None:
-                own = k.let(offset(dims[self.axis :], to[self.axis :]))
-                k.store(counts, own, add(k.load(counts, own, DType.i64), index(1)))
-
-        k.branch(ok, store)
+        at = k.let(offset(dims, to))
+        source = offset(self.updates.type.dims, position) if self.updates.type.rank else index(0)
+        new = k.load(self.updates.buffer, source, dtype)
+        k.store(self.out.buffer, at, stored(k.load(self.out.buffer, at, dtype), new, self.combiner))
+        if counts is not None:
+            own = k.let(offset(dims[self.axis :], to[self.axis :]))
+            k.store(counts, own, add(k.load(counts, own, DType.i64), index(1)))
 
     def mean(self, position: tuple[Expr, ...]) -> None:
         """All updates of one position of the axes before the scattered one, and the division by their number."""
@@ -233,7 +233,7 @@ class _Writes:
         size = Dim.product(dims[self.axis :])
         counts = k.alloc(DType.i64, size)
         k.loop("c", index(0), index(size), lambda c: k.store(counts, c, const(1, DType.i64)), "vector")
-        inner = self.indices.type.dims[self.axis :]
+        inner = self.dims[self.axis :]
         nest(k, inner, ["serial"] * len(inner), lambda p: self.write((*position, *p), counts))
         base = mul(offset(dims[: self.axis], position), index(size))
 

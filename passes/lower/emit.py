@@ -162,13 +162,13 @@ class Emitter:
             body()
         self.emit(While(test, tuple(inner)))
 
-    def require(self, ok: Expr, message: str) -> None:
+    def require(self, ok: Expr, message: str, value: Expr | None = None) -> None:
         if isinstance(ok, Const) and ok.value is True:
             return
         check = Check(message, self.op, self.span)
         if check not in self.checks:
             self.checks.append(check)
-        self.emit(Require(ok, self.checks.index(check)))
+        self.emit(Require(ok, self.checks.index(check), value))
 
     def simplify(self, value: Expr) -> Expr:
         if not isinstance(value, Index) or self._data & value.dim.symbols:
@@ -206,11 +206,13 @@ class PureContext:
     """For element rules that are evaluated inside another expression: nothing may be emitted.
 
     `impure` is set when the rule wanted to emit a check or a loop; such an op cannot be moved into its readers.
+    `checks` is set for a check.
     """
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.impure = False
+        self.checks = False
 
     def simplify(self, value: Expr) -> Expr:
         return Index(self.facts.simplify(value.dim)) if isinstance(value, Index) else value
@@ -218,9 +220,9 @@ class PureContext:
     def let(self, value: Expr) -> Expr:
         return value
 
-    def require(self, ok: Expr, message: str) -> None:
+    def require(self, ok: Expr, message: str, value: Expr | None = None) -> None:
         if not (isinstance(ok, Const) and ok.value is True):
-            self.impure = True
+            self.impure = self.checks = True
 
     def reduce(self, kind: str, ranges: Sequence[tuple[Expr, Expr]], body: Callable[..., Expr], init: Expr) -> Expr:
         """A stand-in: one evaluation, so that the reads are seen; the result is never used."""

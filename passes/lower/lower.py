@@ -72,7 +72,7 @@ def _scope(
     known = (*weight_facts, *function.facts, *(f for c in flow.casts for f in c.facts))
     facts = Facts().add(*known)
     fusion = Fuser(flow, facts).run()
-    adopt_updates(flow, fusion)
+    adopt_updates(flow, fusion, facts)
     return Scope(flow, fusion, facts, known, _taken(flow, facts), vector_bytes, packs)
 
 

@@ -6,16 +6,18 @@ from dataclasses import dataclass, field
 
 from ...ir.diagnostics import error
 from ...ir.dims import Dim
+from ...ir.facts import Facts
 from ...ir.loops import Copy, HostTensor, Kernel, Ref, Result
-from ...ir.op import KernelOp
+from ...ir.op import ElementOp, KernelOp
 from ..planner import SymBuffer
-from .fuse import Fusion, Group
+from .fuse import Fusion, Group, positions
 from .in_place import may_replace
 from .kernel import Scope
 from .nodes import Dataflow, ResultTree
+from .reads import trace_element
 
 
-def adopt_updates(flow: Dataflow, fusion: Fusion) -> None:
+def adopt_updates(flow: Dataflow, fusion: Fusion, facts: Facts) -> None:
     """Lets the new value of an inout parameter be computed in the parameter's own buffer, where nobody reads the old.
 
     The value becomes an alias of the parameter; what cannot is copied when the function ends.
@@ -28,8 +30,19 @@ def adopt_updates(flow: Dataflow, fusion: Fusion) -> None:
         group = fusion.group_of.get(root)
         if group is None or flow.types[root].dtype is not flow.types[param].dtype:
             continue
-        if _last_reader(flow, fusion, param, group) and flow.types[root].size == flow.types[param].size:
+        if flow.types[root].size != flow.types[param].size or _may_fail(flow, fusion, facts, group):
+            continue
+        if _last_reader(flow, fusion, param, group):
             flow.alias_of[root] = param
+
+
+def _may_fail(flow: Dataflow, fusion: Fusion, facts: Facts, group: Group) -> bool:
+    """Does the group check data while it writes?  When the check fails, the parameter must be as it was.
+
+    A KernelOp checks before it writes.
+    """
+    elements = [n for n in group.members if isinstance(n.op, ElementOp)]
+    return any(trace_element(flow, facts, fusion.inline, n, positions(n.type.dims)).checks for n in elements)
 
 
 def _last_reader(flow: Dataflow, fusion: Fusion, param: str, group: Group) -> bool:

@@ -84,8 +84,11 @@ class Access:
 
 @dataclass(frozen=True)
 class Trace:
+    """`checks`: the call may fail here; `impure`: that, or there is a loop."""
+
     accesses: tuple[Access, ...]
     impure: bool
+    checks: bool
 
 
 def trace(
@@ -102,7 +105,7 @@ def trace(
 
     ctx = PureContext(facts)
     evaluate(ctx, read)
-    return Trace(tuple(found), ctx.impure)
+    return Trace(tuple(found), ctx.impure, ctx.checks)
 
 
 def trace_element(
