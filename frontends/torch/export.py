@@ -18,8 +18,9 @@ from ...ir.graph import GlobalRef
 from ...ir.types import DType
 from .advice import export_advice
 from .context import NeedFact, is_tensor
-from .facts import Known, known_facts
+from .facts import Known, known_facts, shape_env
 from .names import Names, symbol_names, user_bounds
+from .probe import Probe, Settle
 from .program import Imported, Result
 from .promote import dtype_of
 from .sizes import Sizes
@@ -46,7 +47,18 @@ def import_torch(
         return import_program(model, dynamic_shapes)
     if not isinstance(model, torch.nn.Module):
         raise error(f"a {type(model).__name__} is no torch.nn.Module and no ExportedProgram")
-    return import_program(export(model, args, kwargs, dynamic_shapes), dynamic_shapes)
+    program = export(model, args, kwargs, dynamic_shapes)
+    return import_program(program, dynamic_shapes, example=Example(model, program, tuple(args), dict(kwargs or {})))
+
+
+@dataclass(frozen=True)
+class Example:
+    """A model at hand, its program as exported, and the arguments of the export."""
+
+    model: Any
+    program: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
 
 
 def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Any:
@@ -91,13 +103,15 @@ def decomposed(program: Any) -> Any:
         return program.run_decompositions(decompositions())
 
 
-def import_program(program: Any, dynamic_shapes: Any = None, run_decompositions: bool = True) -> Imported:
-    """An exported program; `dynamic_shapes`, if given, lends its names to the sizes."""
+def import_program(
+    program: Any, dynamic_shapes: Any = None, run_decompositions: bool = True, example: Example | None = None
+) -> Imported:
+    """An exported program; `dynamic_shapes`, if given, lends its names to the sizes, and `example` is for trying."""
     core = decomposed(program) if run_decompositions else program
     absent = missing(core.graph_module)
     if absent:
         raise missing_error(absent)
-    return _Import(core, dynamic_shapes).run()
+    return _Import(core, dynamic_shapes, example).run()
 
 
 @dataclass
@@ -106,6 +120,7 @@ class _Import:
 
     program: Any
     dynamic_shapes: Any = None
+    example: Example | None = None
     extra: list[Fact] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -113,16 +128,14 @@ class _Import:
         program = self.program
         self.metas = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
         names = symbol_names(program, self.dynamic_shapes)
-        from .facts import shape_env
-
         environment = shape_env(program)
         self.sizes = Sizes(names, environment.replace if environment is not None else lambda e: e)
         self.symbols = self._symbols()
-        known = known_facts(program, self.sizes, user_bounds(self.dynamic_shapes, names, program), self.symbols)
+        lower = user_bounds(self.dynamic_shapes, names, program)
+        known = known_facts(program, self.sizes, lower, self.symbols, self._settle(lower))
         clash = Facts(known.facts).contradiction()
         if clash:
             raise error(f"the exported program's facts contradict one another: {', '.join(map(str, clash))}")
-        self._relaxed = Facts(known.facts)
         for _ in range(_ATTEMPTS):
             try:
                 return self._attempt(known)
@@ -132,6 +145,13 @@ class _Import:
                 self.extra.append(need.fact)
                 self.notes.append(f"{need.fact}: {need.why}")
         raise error("the program needs more facts than were tried", notes=tuple(self.notes))
+
+    def _settle(self, lower: Mapping[str, int]) -> Settle:
+        given = self.example
+        if given is None:
+            return lambda fact: (fact,)
+        probe = Probe(given.model, given.program, given.args, given.kwargs, self.sizes, lower, self.notes)
+        return probe.settle
 
     def _symbols(self) -> frozenset[str]:
         found: set[str] = set()

@@ -20,6 +20,7 @@ import torch
 from ...ir.diagnostics import CompileError
 from ...ir.dims import Dim, FloorDiv
 from ...ir.facts import Compare, CompareOp, Fact, Facts, InRange
+from .probe import Settle
 from .sizes import Sizes, interval
 
 _LIBRARY = Path(torch.__file__).parent
@@ -42,10 +43,17 @@ class _Guard:
     own: bool  # asked for by the model's own code
 
 
-def known_facts(program: Any, sizes: Sizes, own_lower: Mapping[str, int], symbols: Iterable[str]) -> Known:
+def known_facts(
+    program: Any,
+    sizes: Sizes,
+    own_lower: Mapping[str, int],
+    symbols: Iterable[str],
+    settle: Settle = lambda fact: (fact,),
+) -> Known:
     """Facts over `symbols`, the sizes that parameters bind.
 
-    `own_lower` are lower bounds that the user has set (by symbol): they stay, whatever their value.
+    `own_lower` are lower bounds that the user has set (by symbol): they stay, whatever their value.  `settle` says what
+    is left of a guard that the model's own code asked for.
     """
     scope = frozenset(symbols)
     facts, notes, relaxed = _ranges(program, sizes, own_lower, scope)
@@ -54,8 +62,9 @@ def known_facts(program: Any, sizes: Sizes, own_lower: Mapping[str, int], symbol
         fact = guard.fact
         if not fact.symbols <= scope or not (guard.own or _helps(fact)):
             continue
-        if not collected.prove(fact):
-            collected = collected.add(fact)
+        for left in settle(fact) if guard.own else (fact,):
+            if not collected.prove(left):
+                collected = collected.add(left)
     return Known(collected.facts, tuple(notes), tuple(relaxed))
 
 
@@ -80,7 +89,7 @@ def _ranges(
             continue
         if fact.lo == 2 and own_lower.get(name) != 2:
             relaxed.append(name)
-            fact = InRange(dim, 0, fact.hi)
+            fact = InRange(dim, own_lower.get(name, 0), fact.hi)
         facts.append(fact)
     if relaxed:
         notes.append(

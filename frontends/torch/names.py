@@ -99,6 +99,8 @@ def _leaves(program: Any, dynamic_shapes: Any) -> list[Any]:
         listed = [dynamic_shapes.get(n) for n in (*names[: len(args)], *kwargs)]
     else:
         listed = list(dynamic_shapes)
+        if len(listed) == 1 and isinstance(listed[0], (list, tuple)) and not (args and isinstance(args[0], (list, tuple))):
+            listed = list(listed[0])  # of a forward(*args)
     found: list[Any] = []
     for value, shape in zip((*args, *kwargs.values()), listed, strict=False):
         found.extend(_spread(value, shape))

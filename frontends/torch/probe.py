@@ -1,0 +1,165 @@
+"""Sizes 0 and 1 that the model's own code treats apart: are they really another program?
+
+Code such as `is_causal = length > 1` asks about a size and goes on the same.  Such a question becomes a guard, which
+would keep 0 and 1 out.  With the model at hand it can be tried: where the exported program, run at that size without
+its guards, gives what the model itself gives, the guard is let go for it; where not, it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ...ir.dims import Dim
+from ...ir.facts import Compare, Fact, InRange
+from .sizes import Sizes
+
+_SMALL = (0, 1)
+_ROUNDS = 2
+
+
+@dataclass
+class Probe:
+    """Tries a model at small sizes; `lower` are the least sizes that the user allows, by our names."""
+
+    model: Any
+    program: Any
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    sizes: Sizes
+    lower: Mapping[str, int]
+    notes: list[str] = field(default_factory=list)
+    _tried: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def settle(self, fact: Compare) -> tuple[Fact, ...]:
+        """What is left of a guard of the model's own code: itself, or what keeps out only the sizes that differ."""
+        symbols = fact.symbols
+        if len(symbols) != 1:
+            return (fact,)
+        (name,) = symbols
+        out = [v for v in range(64) if not _holds(fact, name, v)]
+        if not out or not set(out) <= set(_SMALL) or _holds(fact, name, 1 << 20) is False:
+            return (fact,)
+        kept: list[Fact] = []
+        for value in out:
+            if value < self.lower.get(name, 0):
+                continue
+            verdict = self._try(name, value)
+            if verdict == "same":
+                self.notes.append(
+                    f"{name} may be {value}: the model's code asks for {fact}, but gives the same there (it was tried)"
+                )
+            elif value == 0:
+                kept.append(InRange(name, 1))
+            else:
+                kept.append(Compare("!=", name, value))
+        return tuple(kept)
+
+    def _try(self, name: str, value: int) -> str:
+        key = (name, value)
+        if key not in self._tried:
+            self._tried[key] = self._compared(name, value)
+        return self._tried[key]
+
+    def _compared(self, name: str, value: int) -> str:
+        """same | different | fails."""
+        unguarded = self.program.module(check_guards=False)
+        for seed in range(_ROUNDS):
+            inputs = self._inputs({name: value}, seed)
+            if inputs is None:
+                return "fails"
+            args, kwargs = inputs
+            try:
+                with torch.no_grad():
+                    wanted = _copy_model(self.model)(*_copies(args), **_copies(kwargs))
+                    got = unguarded(*_copies(args), **_copies(kwargs))
+            except Exception:  # noqa: BLE001  whatever the model raises at a size that it does not take
+                return "fails"
+            if not _close(got, wanted):
+                return "different"
+        return "same"
+
+    def _inputs(self, values: Mapping[str, int], seed: int) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """The example's arguments at another size: its own elements, shuffled and repeated."""
+        generator = torch.Generator().manual_seed(seed)
+        leaves, spec = pytree.tree_flatten((tuple(self.args), dict(self.kwargs)))
+        names = [s.arg.name for s in self.program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+        metas = {n.name: n.meta.get("val") for n in self.program.graph.nodes if n.op == "placeholder"}
+        binding = dict(self._example(leaves, names, metas)) | dict(values)
+        made: list[Any] = []
+        for leaf, name in zip(leaves, names, strict=True):
+            meta = metas.get(name)
+            if not isinstance(leaf, torch.Tensor) or not isinstance(meta, torch.Tensor):
+                made.append(leaf)
+                continue
+            try:
+                shape = [self.sizes.dim(d).evaluate(binding) for d in meta.shape]
+            except (KeyError, ZeroDivisionError):
+                return None
+            if min(shape, default=0) < 0:
+                return None
+            made.append(_resized(leaf, shape, generator))
+        args, kwargs = pytree.tree_unflatten(made, spec)
+        return args, kwargs
+
+    def _example(self, leaves: Sequence[Any], names: Sequence[str], metas: Mapping[str, Any]) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        for leaf, name in zip(leaves, names, strict=True):
+            meta = metas.get(name)
+            if isinstance(leaf, torch.Tensor) and isinstance(meta, torch.Tensor):
+                for d, n in zip(meta.shape, leaf.shape, strict=True):
+                    own = self.sizes.dim(d).name
+                    if own is not None:
+                        found.append((own, n))
+        return found
+
+
+Settle = Callable[[Compare], tuple[Fact, ...]]
+
+
+def _holds(fact: Compare, name: str, value: int) -> bool:
+    try:
+        return fact.holds({name: value})
+    except ZeroDivisionError:
+        return False
+
+
+def _resized(leaf: torch.Tensor, shape: list[int], generator: torch.Generator) -> torch.Tensor:
+    count = int(Dim.product(shape).value)
+    if count == 0 or leaf.numel() == 0:
+        return torch.zeros(shape, dtype=leaf.dtype)
+    flat = leaf.detach().reshape(-1)
+    at = torch.randint(0, flat.numel(), (count,), generator=generator)
+    return flat[at].reshape(shape)
+
+
+def _copies(tree: Any) -> Any:
+    return pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), tree)
+
+
+def _copy_model(model: Any) -> Any:
+    """The model itself, or a copy where calls would change its buffers."""
+    import copy
+
+    return copy.deepcopy(model) if any(True for _ in model.buffers()) else model
+
+
+def _close(got: Any, wanted: Any) -> bool:
+    a, b = pytree.tree_leaves(got), pytree.tree_leaves(wanted)
+    if len(a) != len(b):
+        return False
+    for x, y in zip(a, b, strict=True):
+        if isinstance(x, torch.Tensor) != isinstance(y, torch.Tensor):
+            return False
+        if isinstance(x, torch.Tensor):
+            if x.shape != y.shape or x.dtype != y.dtype:
+                return False
+            if not torch.allclose(x.double(), y.double(), rtol=1e-4, atol=1e-5, equal_nan=True):
+                return False
+        elif x != y:
+            return False
+    return True
