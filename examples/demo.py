@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from textwrap import indent
 
 import numpy as np
 
@@ -14,6 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from references import EXAMPLES, Example
 
 import pliant
+from pliant.compiler.codegen.llvm import resolve
+from pliant.compiler.driver import Compilation, read_source
+from pliant.compiler.target import Target
 
 HERE = Path(__file__).parent
 
@@ -50,6 +54,13 @@ def run(example: Example, folder: Path) -> float:
     return worst
 
 
+def show_plan() -> None:
+    """Where the values of one example live in the arena, and what that is worth."""
+    target = resolve(Target.parse("cpu"))
+    plan = Compilation(read_source(HERE / "transformer_block.ir"), target).lowered.plans["main"]
+    print(f"\nThe memory of transformer_block.ir, planned before it runs:\n{indent(plan.report(), '  ')}")
+
+
 def refuse() -> None:
     """One call that must be refused, and what is said."""
     exe = pliant.compile(HERE / "reshape_facts.ir")
@@ -64,6 +75,7 @@ def refuse() -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         worst = max(run(example, Path(folder)) for example in EXAMPLES)
+    show_plan()
     refuse()
     print(f"\nAll examples agree with numpy; the largest relative error is {worst:.1e}.")
     if worst > 1e-4:

@@ -19,15 +19,17 @@ from dataclasses import dataclass, field
 
 from ...ir.dims import Dim
 from ...ir.facts import Facts
-from ...ir.loops import Expr, Index
+from ...ir.loops import Expr, Index, Load
 from ...ir.op import AliasOp, BlockOp, ContractOp, ElementContext, ElementOp, KernelOp, ReduceOp
 from ...ir.scalar import index
 from ...ir.types import TensorType
+from .emit import linear_index
 from .nodes import Dataflow, Node
 from .reads import (
     ONE,
     Access,
     ReadFn,
+    Trace,
     at,
     is_generator,
     is_index_map,
@@ -91,13 +93,15 @@ class Fuser:
         self.needs_buffer = self._needs_buffer()
         self.inline = self._inline()
 
-    def run(self) -> Fusion:
+    def place(self) -> None:
+        """Puts every node into a group."""
         for node in self.flow.order:
             if node.name not in self.inline:
                 self._place(node)
-        recompute_cheap(self)
-        stored = self.stored()
-        return Fusion(self._schedule(), self.inline, self.group_of, self.reads, stored)
+
+    def finish(self) -> Fusion:
+        """The groups in an order that can be run."""
+        return Fusion(self._schedule(), self.inline, self.group_of, self.reads, self.stored())
 
     # -- what must be stored, what may be moved
 
@@ -131,8 +135,8 @@ class Fuser:
         return Load(name, linear_index(type_.dims, position), type_.dtype)
 
     def _traced(self, node: Node) -> Trace:
-        """What an element of the node is computed from; for a reduction, one of its steps."""
-        if not isinstance(node.op, ReduceOp):
+        """What an element of the node is computed from; of a reduction or block op, an element of every operand."""
+        if not isinstance(node.op, (ReduceOp, BlockOp)):
             return trace_element(self.flow, self.facts, self.inline, node, positions(node.type.dims))
 
         def evaluate(_ctx: ElementContext, read: ReadFn) -> None:
@@ -158,7 +162,7 @@ class Fuser:
         elif isinstance(op, (ElementOp, AliasOp)):
             self._place_element(node)
         elif isinstance(op, BlockOp):
-            self._place_alone(node, "block", self._block_reads(node))
+            self._place_alone(node, "block", self._traced(node).accesses)
         elif isinstance(op, ContractOp):
             self._place_alone(
                 node, "contract", trace(self.flow, self.facts, self.inline, self._contract_reads(node)).accesses
@@ -166,14 +170,6 @@ class Fuser:
         else:
             accesses = tuple(Access(v, ()) for v in node.inputs if isinstance(v, str))
             self._place_alone(node, "kernel", accesses)
-
-    def _block_reads(self, node: Node) -> tuple[Access, ...]:
-        def evaluate(_ctx: ElementContext, read: ReadFn) -> None:
-            for i in operands(self.flow, node, self.inline, self.facts, read):
-                if i is not None:
-                    i(*positions(i.type.dims))
-
-        return trace(self.flow, self.facts, self.inline, evaluate).accesses
 
     def _contract_reads(self, node: Node) -> Callable[[ElementContext, ReadFn], None]:
         op, flow = node.op, self.flow

@@ -90,7 +90,8 @@ def function_host(
         bound |= {s.symbol for s in more if isinstance(s, BindSymbol)}
         steps.extend(more)
     placed = place(scope, kernels, frozenset(c.name for c in module.consts))
-    arena = plan(placed.buffers, scope.facts, budget_s=budget_s)
+    likely = [{item.symbol: value} for item in function.likely for value in item.values]
+    arena = plan(placed.buffers, scope.facts, budget_s=budget_s, samples=likely)
     refs = _refs(scope, placed, arena)
     launches = tuple(
         Launch(k.name, tuple(refs[b.name] for b in k.buffers), tuple(Dim.of(s) for s in k.sizes)) for k in kernels

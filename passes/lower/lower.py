@@ -16,6 +16,7 @@ from .irregular import emit_blocks, emit_irregular
 from .kernel import Pack, Scope
 from .nodes import Dataflow, dataflow
 from .place import adopt_updates
+from .recompute import recompute_cheap
 from .rows import emit_rows
 from .share import share_kernels
 
@@ -71,7 +72,10 @@ def _scope(
     flow = dataflow(module, function)
     known = (*weight_facts, *function.facts, *(f for c in flow.casts for f in c.facts))
     facts = Facts().add(*known)
-    fusion = Fuser(flow, facts).run()
+    fuser = Fuser(flow, facts)
+    fuser.place()
+    recompute_cheap(fuser)
+    fusion = fuser.finish()
     adopt_updates(flow, fusion, facts)
     return Scope(flow, fusion, facts, known, _taken(flow, facts), vector_bytes, packs)
 

@@ -14,10 +14,11 @@ import math
 from contextlib import AbstractContextManager, ExitStack
 
 from ...ir.dims import Dim
-from ...ir.loops import Alloc, Apply, Const, Expr, Index, Kernel, Load, Name, Select, walk_expr
+from ...ir.loops import Alloc, Const, Expr, Index, Kernel, Load, Name, Select, walk_expr
 from ...ir.op import ReduceOp
 from ...ir.scalar import apply, cast, const, index, sub
 from ...ir.types import DType, product
+from .costs import HEAVY, cost_of
 from .emit import Emitter, PureContext, linear_index
 from .fuse import Group
 from .kernel import Scope, close, store
@@ -26,37 +27,6 @@ from .reads import element, operands
 
 LANES = 64
 """Rows reduced together where memory runs across them: a tile of f32 accumulators fits the registers and L1."""
-
-HEAVY = 8
-"""A value of at least this cost is kept in a scratch row rather than computed again in a later pass."""
-
-_COST = {"div": 4, "floordiv": 6, "mod": 6, "sqrt": 4, "pow": 20, "fmod": 8}
-_TRANSCENDENTAL = frozenset(
-    [
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "acosh",
-        "atanh",
-        "erf",
-        "sigmoid",
-        "atan2",
-    ]
-)
 
 
 def emit_rows(scope: Scope, group: Group, name: str) -> Kernel:
@@ -382,13 +352,6 @@ class _Running:
         self.best = best
         self.position = position
         self.dtype = dtype
-
-
-def cost_of(node: Expr) -> int:
-    """Rough cost of one scalar operation, in multiply-adds."""
-    if not isinstance(node, Apply):
-        return 0
-    return 10 if node.fn in _TRANSCENDENTAL else _COST.get(node.fn, 1)
 
 
 def _better(combiner: str, value: Expr, best: Expr, position: Expr, here: Expr) -> Expr:
