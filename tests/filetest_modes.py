@@ -59,6 +59,21 @@ def plan(source: str, name: str, argument: str) -> str:
     return "\n\n".join(f"@{function}\n{text(found)}" for function, found in plans.items())
 
 
+def loops(source: str, name: str, argument: str) -> str:
+    from pliant.compiler.passes_by_name import parse_pipeline, read_stage
+    from pliant.ir.graph import Module
+    from pliant.ir.parser_loops import parse_program
+    from pliant.ir.printer_loops import print_program
+    from pliant.passes.pass_base import run_passes
+
+    given = read_stage(source, name)
+    before = "infer,inline,decompose,fold,simplify,cse,dce,lower" if isinstance(given, Module) else ""
+    program = run_passes(parse_pipeline(",".join(filter(None, (before, argument))), given), given)
+    text = print_program(program)
+    assert parse_program(text, name) == program, f"what was printed does not parse to equal loops:\n{text}"
+    return text
+
+
 def run(source: str, name: str, argument: str) -> str:
     from tests.filetest_run import run_at
 
@@ -74,6 +89,7 @@ MODES: dict[str, Callable[[str, str, str], str]] = {
     "parse": parse,
     "verify": verify,
     "pass": passes,
+    "loops": loops,
     "plan": plan,
     "run": run,
 }

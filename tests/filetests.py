@@ -10,6 +10,7 @@ The file stays a valid program. Modes, by the folder that their files usually st
     parse                          print the module; printing and parsing again must give an equal module
     verify                         infer all types, print with types
     pass NAME,NAME{option=value}   infer, run these passes and verify after each, print without the types
+    loops NAME,NAME                lower a graph (or take loops), run these passes over the kernels, print the loops
     plan TARGET                    the memory plan of every function, on cpu:x86-64-v3 if no target is named
     run n=0 n=3,m=2 ..             compile, and run at each binding on random input, against the interpreter
 
@@ -32,7 +33,7 @@ from pliant.ir.diagnostics import CompileError, Diagnostic
 from tests.filetest_modes import MODES
 
 TESTS = Path(__file__).resolve().parent
-FOLDERS = ("parse", "verify", "passes", "plan", "run")
+FOLDERS = ("parse", "verify", "passes", "loops", "plan", "run")
 DIVIDER = "# ----"
 
 _MARK = re.compile(r"#\s*error(?:-at\s+(?P<line>\d+|none))?:\s*(?P<text>.*?)\s*(?=#\s*error(?:-at\b|:)|$)")
