@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pliant.ir.dims_solve import BindSymbol, solve
-from pliant.ir.facts import Facts
 from pliant.ir.graph import Function, Module
 from pliant.ir.interpret import InterpretError, interpret
 from pliant.ir.types import DType, TensorType, Type
@@ -98,7 +96,9 @@ def agree(
 
 def close(got: np.ndarray, want: np.ndarray, tolerance: float, where: str) -> None:
     """Equal dtype and shape; the values equal to the bit (NaN is NaN), or within the absolute tolerance."""
-    assert (got.dtype, got.shape) == (want.dtype, want.shape), f"{where}: {got.dtype}{got.shape}, {want.dtype}{want.shape}"
+    assert (got.dtype, got.shape) == (want.dtype, want.shape), (
+        f"{where}: {got.dtype}{got.shape}, {want.dtype}{want.shape}"
+    )
     if tolerance == 0 or not DType.of(want.dtype).is_float:
         np.testing.assert_array_equal(got, want, err_msg=where)
         return

@@ -22,7 +22,9 @@ def launches(text: str, sizes: dict[str, int] | None = None) -> list[str]:
     program = Compilation(module, TARGET).lowered.program
     main = next(f for f in program.functions if f.name == "main")
     origins = {k.name: k.origin for k in program.kernels}
-    return [origins[s.kernel] if isinstance(s, Launch) else "copy" for s in main.launches if isinstance(s, (Launch, Copy))]
+    return [
+        origins[s.kernel] if isinstance(s, Launch) else "copy" for s in main.launches if isinstance(s, (Launch, Copy))
+    ]
 
 
 def count(body: str, head: str = "(x: f32[n, m]) -> f32[n, m]", before: str = "") -> int:
@@ -54,7 +56,7 @@ MAPS = {
     "a chain": "a = exp(x) b = mul(a, x) c = tanh(b) d = add(c, a) return d",
     "views before": "a = flip(x, axis=0) b = permute(a, axes=[1, 0]) c = permute(b, axes=[1, 0]) d = exp(c) return d",
     "parts": "a = slice(x, axis=0, start=0) b = pad(a, pads=[[0, 0], [0, 0]]) c = add(b, x) return c",
-    "broadcast": "a = slice(x, axis=0, stop=1) b = exp(x) c = max(b, axis=1, keepdims=true, initial=0) d = add(b, c) return d",
+    "broadcast": "b = exp(x) c = max(b, axis=1, keepdims=true, initial=0) d = add(b, c) return d",
     "sizes as values": "a = div(x, n) b = sub(a, m) return b",
     "creation": "a = full(shape=[n, m], value=2.0) b = iota(shape=[n, m], axis=1, dtype=f32) c = fma(x, a, b) return c",
 }
@@ -93,7 +95,11 @@ EPILOGUES = {
     "cast": ("a = matmul(x, @w) b = cast(a, dtype=bf16) return b", "bf16[n, 96]", 1),
     "both results": ("a = matmul(x, @w) b = relu(a) return a, b", "f32[n, 96], f32[n, 96]", 1),
     "mlp": ("a = matmul(x, @w) b = gelu(a) c = matmul(b, @v) d = add(c, x) return d", "f32[n, 64]", 2),
-    "block": ("h = rms_norm(x, @g) a = matmul(h, @w) b = silu(a) c = matmul(b, @v) d = add(c, x) return d", "f32[n, 64]", 3),
+    "block": (
+        "h = rms_norm(x, @g) a = matmul(h, @w) b = silu(a) c = matmul(b, @v) d = add(c, x) return d",
+        "f32[n, 64]",
+        3,
+    ),
     "transposed weight": ("a = matmul(x, @v, transpose_b=true) b = relu(a) return b", "f32[n, 96]", 1),
 }
 
@@ -114,7 +120,10 @@ func @main(q: f32[b, s, 4, 32], k: f32[b, t, 4, 32], v: f32[b, t, 4, 32]) -> f32
 }
 """
 PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
-    **{name: (f"func @main(x: f32[n, m]) -> f32[n, m] {{ {b} }}", {"n": 24, "m": 56}) for name, b in (ROWS | MAPS).items()},
+    **{
+        name: (f"func @main(x: f32[n, m]) -> f32[n, m] {{ {b} }}", {"n": 24, "m": 56})
+        for name, b in (ROWS | MAPS).items()
+    },
     **{
         f"view: {name}": (f"func @main(x: f32[n, m]) -> {r} {{ {b} }}", {"n": 24, "m": 56})
         for name, (b, r) in VIEWS.items()

@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = [p.read_text(encoding="utf-8") for p in sorted(ROOT.glob("examples/*.ir"))]
 SOURCES += [p.read_text(encoding="utf-8") for p in sorted((ROOT / "tests").glob("*/*.ir"))]
 TOKEN = re.compile(r"\s+|[A-Za-z_]\w*|\d+(?:\.\d+)?|->|\.\.|//|[=<>!]=|.", re.DOTALL)
-TOKENS = sorted({t for s in SOURCES for t in TOKEN.findall(s)}) + [
+TOKENS = [
+    *sorted({t for s in SOURCES for t in TOKEN.findall(s)}),
     *("if", "while", "scan", "bind", "yield", "const", "weight", "func", "inout", "@", "%", "-", "..", "1e400", "nan"),
     *("99999999999999999999999", "\0", "é", "\u2028", '"', "'", "\\", "f32[*]", "()", "[]", "{}", "((((", "min(", "-1"),
 ]
@@ -58,17 +59,21 @@ def assert_handled(text: str) -> bool:
     try:
         module = infer_module(parse_module(text, "fuzz.ir"))
     except CompileError as refused:
-        assert refused.diagnostics
-        for d in refused.diagnostics:
-            assert d.message.strip()
-            assert d.render({"fuzz.ir": text})
-            assert "Traceback" not in d.message
-            assert d.span is None or 1 <= d.span.line <= text.count("\n") + 2
+        assert_shown(refused, text)
         return False
     finally:
         assert time.monotonic() - start < SLOW
     assert infer_module(parse_module(print_module(module))) == module
     return True
+
+
+def assert_shown(refused: CompileError, text: str) -> None:
+    assert refused.diagnostics
+    for d in refused.diagnostics:
+        assert d.message.strip()
+        assert d.render({"fuzz.ir": text})
+        assert "Traceback" not in d.message
+        assert d.span is None or 1 <= d.span.line <= text.count("\n") + 2
 
 
 def fuzz(seed: int, count: int) -> None:
@@ -114,7 +119,9 @@ NESTED = {
     "tuples": lambda k: f"func @f(x: {'(' * k}f32[n]{',)' * k}) -> f32[n] {{ return x }}",
     "lists": lambda k: f"const @c: f32[1] = {'[' * k}1{']' * k}",
     "unclosed": lambda k: "func @f(x: f32[" + "(" * k,
-    "facts": lambda k: "func @f(x: f32[n]) -> f32[n] where " + ", ".join(f"n <= {i}" for i in range(k)) + " { return x }",
+    "facts": lambda k: (
+        "func @f(x: f32[n]) -> f32[n] where " + ", ".join(f"n <= {i}" for i in range(k)) + " { return x }"
+    ),
     "likely": lambda k: "func @f(x: f32[n]) -> f32[n] likely n = " + ", ".join(map(str, range(k))) + " { return x }",
     "statements": lambda k: "func @f(x: f32[n]) -> f32[n] { y = x " + "y = exp(y) " * k + "return y }",
     "branches": lambda k: "func @f(x: f32[n], c: bool[]) -> f32[n] { " + "y = if c { " * k,
@@ -129,7 +136,21 @@ def test_deep_and_long_texts(name: str, size: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " \n\n", "#", "# only a comment\n", "\0", "\ufeff", "func", "func @", "@", "weight @w", "}" * 50, "\r\n", "x = y"],
+    [
+        "",
+        " \n\n",
+        "#",
+        "# only a comment\n",
+        "\0",
+        "\ufeff",
+        "func",
+        "func @",
+        "@",
+        "weight @w",
+        "}" * 50,
+        "\r\n",
+        "x = y",
+    ],
 )
 def test_scraps(text: str) -> None:
     assert_handled(text)

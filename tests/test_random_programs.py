@@ -22,7 +22,9 @@ from pliant.passes.pass_base import Pass, run_passes
 from tests.program_harness import agree, allowed, arguments, close, copied, leaves, spread
 from tests.random_modules import Made, modules
 
-BINDINGS = tuple({"n": n, "m": m} for n, m in ((0, 4), (3, 0), (1, 1), (1, 8), (6, 4), (5, 3), (8, 8), (20, 68), (70, 36)))
+BINDINGS = tuple(
+    {"n": n, "m": m} for n, m in ((0, 4), (3, 0), (1, 1), (1, 8), (6, 4), (5, 3), (8, 8), (20, 68), (70, 36))
+)
 RELAXED = settings(suppress_health_check=list(HealthCheck), print_blob=True)
 
 
@@ -63,7 +65,9 @@ def same(made: Made, after: Module, binding: Mapping[str, int]) -> None:
         want, got = interpret(made.module, name, first), interpret(after, name, second)
         slack = spread(made.module, name, given_, want, first, None)
         inouts = [p.name for p in function.params if p.inout]
-        pairs = zip([*leaves(got), *(second[p] for p in inouts)], [*leaves(want), *(first[p] for p in inouts)], strict=True)
+        pairs = zip(
+            [*leaves(got), *(second[p] for p in inouts)], [*leaves(want), *(first[p] for p in inouts)], strict=True
+        )
         for i, ((g, w), tolerance) in enumerate(zip(pairs, slack, strict=True)):
             close(g, w, 0.0 if i < len(exact) and exact[i] else tolerance, f"@{name} at {dict(binding)}, array {i}")
 
@@ -88,7 +92,9 @@ def test_passes_keep_the_meaning(name: str, made: Made, binding: Mapping[str, in
     same(made, after, binding)
 
 
-@given(made=modules(functions=1, steps=15), binding=st.sampled_from(BINDINGS), symbols=st.sampled_from(("n", "m", "nm")))
+@given(
+    made=modules(functions=1, steps=15), binding=st.sampled_from(BINDINGS), symbols=st.sampled_from(("n", "m", "nm"))
+)
 @settings(RELAXED, max_examples=25)
 def test_specialised_is_symbolic(made: Made, binding: Mapping[str, int], symbols: str) -> None:
     note(print_module(made.module, types=False))

@@ -69,23 +69,31 @@ def test_the_good_call(exe: Executable) -> None:
 WRONG_SIZES: list[tuple[dict[str, Any], str]] = [
     (
         {"x": zeros(65, 8), "cache": zeros(70, 8)},
-        "argument `x` of @main: dimension 0 is 65, but n in 0..64 "
-        "(n is bound by x: f32[n, h] at <text>:2:12; the fact stands at <text>:3:11)",
+        (
+            "argument `x` of @main: dimension 0 is 65, but n in 0..64 "
+            "(n is bound by x: f32[n, h] at <text>:2:12; the fact stands at <text>:3:11)"
+        ),
     ),
     (
         {"y": zeros(9, 8)},
-        "argument `y` of @main: dimension 0 is 9, but m % 8 == 0 "
-        "(m is bound by y: f32[m, h] at <text>:2:26; the fact stands at <text>:3:23)",
+        (
+            "argument `y` of @main: dimension 0 is 9, but m % 8 == 0 "
+            "(m is bound by y: f32[m, h] at <text>:2:26; the fact stands at <text>:3:23)"
+        ),
     ),
     (
         {"y": zeros(8, 7)},
-        "argument `y` of @main: dimension 1 is 7, expected h = 8 "
-        "(y: f32[m, h] at <text>:2:26; h is bound by weight @w: f32[h, 4*h] at <text>:1:8)",
+        (
+            "argument `y` of @main: dimension 1 is 7, expected h = 8 "
+            "(y: f32[m, h] at <text>:2:26; h is bound by weight @w: f32[h, 4*h] at <text>:1:8)"
+        ),
     ),
     (
         {"cache": zeros(3, 8)},
-        "@main: n <= t does not hold: n = 4, t = 3 (n = 4 is bound by x: f32[n, h] at <text>:2:12; "
-        "t = 3 is bound by cache: f32[t, h] at <text>:2:59; the fact stands at <text>:3:35)",
+        (
+            "@main: n <= t does not hold: n = 4, t = 3 (n = 4 is bound by x: f32[n, h] at <text>:2:12; "
+            "t = 3 is bound by cache: f32[t, h] at <text>:2:59; the fact stands at <text>:3:35)"
+        ),
     ),
     ({"x": zeros(4)}, "argument `x` of @main has rank 1, but f32[n, h] has rank 2"),
     ({"x": zeros(4, 8, 1)}, "argument `x` of @main has rank 3, but f32[n, h] has rank 2"),
@@ -152,7 +160,11 @@ def test_a_size_that_does_not_divide() -> None:
         ({"x": [[1.0] * 8]}, ArgumentError, "`x` of @main is a list.*numpy.asarray"),
         ({"cache": readonly(zeros(9, 8))}, LayoutError, "`cache` of @main is written to .*read-only"),
         ({"cache": zeros(9, 16)[:, ::2]}, LayoutError, r"`cache` of @main .*not contiguous.*strides are \(64, 8\)"),
-        ({"idx": np.array([0, 8, 1])}, KernelError, r"index of `take` is 8, out of range for axis 0 of size m = 8 \(-8..7\)"),
+        (
+            {"idx": np.array([0, 8, 1])},
+            KernelError,
+            r"index of `take` is 8, out of range for axis 0 of size m = 8 \(-8..7\)",
+        ),
         ({"idx": np.array([0, -9, 1])}, KernelError, "index of `take` is -9, out of range .*at <text>:7:9"),
     ],
 )
