@@ -88,7 +88,8 @@ def _ranges(
             derived.append(fact)
             continue
         if fact.lo == 2 and own_lower.get(name) != 2:
-            relaxed.append(name)
+            if not own_lower.get(name):
+                relaxed.append(name)
             fact = InRange(dim, own_lower.get(name, 0), fact.hi)
         facts.append(fact)
     if relaxed:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .context import Row
+from .decompose import EXTRA
 from .table_index import INDEX
 from .table_nn import NN
 from .table_pointwise import POINTWISE
@@ -43,6 +44,7 @@ LEFT_OUT: Mapping[str, str] = {
     "aten._native_batch_norm_legit.default": "it changes running statistics in place: export in inference mode",
     "aten.atan2.out": "it writes into a tensor given: exported programs do not",
     "aten.sym_storage_offset.default": "tensors here have no storage that is seen",
+    "aten.resize_.default": "it changes a tensor's memory in place: exported programs do not",
     "aten._embedding_bag.default": "bags of differing sizes depend on data, which is not supported yet",
     "higher_order.cond": "control flow is not supported yet",
     "higher_order.while_loop": "control flow is not supported yet",
@@ -97,5 +99,6 @@ def decompositions() -> dict[Any, Any]:
     table = dict(torch.export.default_decompositions())
     for op, rule in global_decomposition_table["post_autograd"].items():
         table.setdefault(op, rule)
+    table.update(EXTRA)
     # What is core and has a row, or neither row nor rule but a reason, stays for the walk to meet.
     return {op: rule for op, rule in table.items() if str(op) not in TABLE and str(op) not in SIZES}

@@ -87,13 +87,71 @@ def window(a: Args, rank: int) -> dict[str, Any]:
 
 def max_pool(rank: int, with_indices: bool = True) -> Row:
     def row(t: Context, a: Args) -> Result:
-        if 1 in t.used:
-            raise t.fail("the positions of the largest elements are not supported, only their values")
         options = window(a, rank) | {"dilation": per_axis(a.dilation, rank)}
         out = batched(t, a.self, rank, lambda x: t.op("max_pool", x, **options))
-        return (out, None) if with_indices else out
+        if not with_indices:
+            return out
+        return out, _places(t, a.self, options) if 1 in t.used else None
 
     return row
+
+
+def _places(t: Context, x: Operand, options: dict[str, Any]) -> Operand:
+    """Where each window's largest element stands in its plane: the taps of all windows compared one after another."""
+    rank, outputs = len(options["kernel_size"]), t.shape[-len(options["kernel_size"]) :]
+    spatial = t.type(x).dims[-rank:]
+    kernel, stride, padding, dilation = (options[k] for k in ("kernel_size", "stride", "padding", "dilation"))
+    pads: list[tuple[Dim | int, Dim | int]] = [(0, 0)] * (t.rank(x) - rank)
+    reach = [(o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(outputs, stride, kernel, dilation, strict=True)]
+    pads += [(p, Dim.max(r - n - p, p)) for p, r, n in zip(padding, reach, spatial, strict=True)]
+    wide = t.op("pad", x, pads=tuple(pads), value=float("-inf"))
+    best: Operand | None = None
+    place: Operand | None = None
+    axes = tuple(range(t.rank(x) - rank, t.rank(x)))
+    for taps in np.ndindex(*kernel):
+        first = tuple(k * d for k, d in zip(taps, dilation, strict=True))
+        stop = tuple(f + (o - 1) * s + 1 for f, o, s in zip(first, outputs, stride, strict=True))
+        value = t.op("slice", wide, axis=axes, start=first, stop=stop, step=stride)
+        at = _plane_position(t, axes, first, options, spatial)
+        if best is None or place is None:
+            # The first tap in the plane stands even where all are -inf.
+            best, place = value, at
+            continue
+        inside = _inside(t, axes, first, options, spatial)
+        above = t.op("logical_or", t.op("gt", value, best), t.op("isnan", value))
+        fresh = t.op("logical_and", inside, t.op("logical_or", above, t.op("lt", place, 0)))
+        best, place = t.op("where", fresh, value, best), t.op("where", fresh, at, place)
+    assert place is not None
+    return place
+
+
+def _coordinate(t: Context, axis: int, i: int, first: tuple[int, ...], options: dict[str, Any]) -> Operand:
+    ramp = t.op("iota", shape=t.shape, axis=axis, dtype=DType.i64)
+    return t.op("add", t.op("mul", ramp, options["stride"][i]), first[i] - options["padding"][i])
+
+
+def _inside(
+    t: Context, axes: tuple[int, ...], first: tuple[int, ...], options: dict[str, Any], spatial: Sequence[Dim]
+) -> Operand:
+    """Is the tap in the plane, not in its padding?"""
+    ok: Operand | None = None
+    for i, axis in enumerate(axes):
+        c = _coordinate(t, axis, i, first, options)
+        here = t.op("logical_and", t.op("ge", c, 0), t.op("lt", c, t.to(spatial[i], DType.i64)))
+        ok = here if ok is None else t.op("logical_and", ok, here)
+    assert ok is not None
+    return ok
+
+
+def _plane_position(
+    t: Context, axes: tuple[int, ...], first: tuple[int, ...], options: dict[str, Any], spatial: Sequence[Dim]
+) -> Operand:
+    """The row-major position of the tap; negative where it is not in the plane."""
+    at: Operand | None = None
+    for i, axis in enumerate(axes):
+        c = _coordinate(t, axis, i, first, options)
+        at = c if at is None else t.op("add", t.op("mul", at, t.to(spatial[i], DType.i64)), c)
+    return t.op("where", _inside(t, axes, first, options, spatial), at, -1)
 
 
 def avg_pool(rank: int) -> Row:
@@ -206,12 +264,12 @@ def attention(t: Context, a: Args) -> Operand:
     if a.dropout_p:
         raise t.fail("random numbers are not supported", "export the model in inference mode: `model.eval()`")
     operands = [a.query, a.key, a.value]
-    mask, rank = a.attn_mask, max(map(t.rank, operands))
+    mask, rank = a.get("attn_mask"), max(map(t.rank, operands))
     if rank == 2:
         operands = [t.op("unsqueeze", x, axis=0) for x in operands]
     batch = t.type(operands[0]).dims[:-3] if rank > 3 else ()
     heads = t.shape[-3] if rank > 2 else Dim.of(1)
-    own_heads = bool(a.enable_gqa)
+    own_heads = bool(a.get("enable_gqa", False))
     spread = [
         t.broadcast(x, (*batch, t.type(x).dims[-3] if own_heads or rank < 3 else heads, *t.type(x).dims[-2:]))
         for x in operands
@@ -259,5 +317,6 @@ NN: Mapping[str, Row] = {
     "aten._native_batch_norm_legit_no_training.default": batch_norm_inference,
     "aten._native_batch_norm_legit.no_stats": batch_norm_training,
     "aten.scaled_dot_product_attention.default": attention,
+    "aten._scaled_dot_product_flash_attention_for_cpu.default": lambda t, a: (attention(t, a), None),
     "aten._cdist_forward.default": cdist,
 }

@@ -13,7 +13,13 @@ from .context import Args, Context, Result, Row
 def reduced(t: Context, name: str, x: Operand, dim: Any, keepdim: bool, **more: Any) -> Operand:
     """A reduction in torch's terms; a tensor without axes reduces to itself."""
     axes = t.axes(dim, x)
+    if not axes and name in _OF_ONE:
+        return t.op(_OF_ONE[name], x) if _OF_ONE[name] else x
     return t.op(name, x, axis=axes, keepdims=bool(keepdim), **more)
+
+
+_OF_ONE = dict.fromkeys(("sum", "prod", "mean", "max", "min", "logsumexp"), "") | {"norm": "abs"}
+"""What reductions of one element are."""
 
 
 def reduction(name: str) -> Row:
