@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pliant.ir.dims import Dim
+from pliant.ir.facts import InRange
 from pliant.ir.loops import (
     Alloc,
     Apply,
@@ -257,3 +259,17 @@ def test_scratch_is_the_largest_of_what_lives_at_once() -> None:
     for n, m in [(0, 1), (5, 3), (1000, 40), (10, 8000)]:
         needed = 64 * -(-4 * n // 64) + max(64 * -(-40000 // 64), 64 * -(-8 * (2 * m - 1) // 64))
         assert scratch_bytes(k).evaluate({"N": n, "M": m}) == needed
+
+
+def test_extents_that_may_both_be_negative_do_not_collapse() -> None:
+    n, m, i, j = (Dim.of(x) for x in ("n", "m", "i", "j"))
+    rows, cols = n - 5, m - 5
+    at = Index(i * cols + j)
+    inner = For("j", Index(Dim.of(0)), Index(cols), (Store("y", at, Const(1.0, DType.f32)),), "parallel")
+    outer = For("i", Index(Dim.of(0)), Index(rows), (inner,), "parallel")
+    kernel = Kernel("k", (Buffer("y", DType.f32, rows * cols, "out"),), ("m", "n"), (outer,))
+    assert Simplify().run(kernel).body == (outer,)
+    known = replace(kernel, facts=(InRange(n, Dim.of(5), None),))
+    (loop,) = Simplify().run(known).body
+    assert isinstance(loop, For)
+    assert loop.stop == Index(rows * cols)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from ...ir.dims import Dim, linear
+from ...ir.facts import Facts
 from ...ir.loops import (
     Alloc,
     Contract,
@@ -53,7 +55,26 @@ class Simplify:
 
     def run(self, kernel: Kernel) -> Kernel:
         names = frozenset(kernel.sizes) | {b.name for b in kernel.buffers}
-        return replace(kernel, body=self._body(kernel.body, names))
+        return _Simplifier(self, kernel).run(names)
+
+
+class _Simplifier:
+    """One kernel at a time: its facts say which extents are never negative."""
+
+    def __init__(self, options: Simplify, kernel: Kernel) -> None:
+        self.options = options
+        self.kernel = kernel
+
+    def run(self, names: frozenset[str]) -> Kernel:
+        return replace(self.kernel, body=self._body(self.kernel.body, names))
+
+    @cached_property
+    def facts(self) -> Facts:
+        return Facts().add(*self.kernel.facts)
+
+    def _never_negative(self, size: Dim) -> bool:
+        plain = all(c > 0 and all(isinstance(a, str) for a in m) for m, c in size.terms)
+        return plain or self.facts.prove_le(0, size)
 
     def _body(self, stmts: tuple[Stmt, ...], outer: frozenset[str]) -> tuple[Stmt, ...]:
         result: list[Stmt] = []
@@ -81,11 +102,29 @@ class Simplify:
             if size.value == 1 and isinstance(stmt.start, Index) and not defined(stmt.body) & names:
                 return substitute(stmt.body, {stmt.var: stmt.start.dim})
         before: tuple[Stmt, ...] = ()
-        if self.hoist:
+        if self.options.hoist:
             before, stmt = _hoist(stmt, names)
-        if self.collapse:
-            stmt = _collapse(stmt)
+        if self.options.collapse:
+            stmt = self._collapse(stmt)
         return (*before, stmt)
+
+    def _collapse(self, outer: For) -> For:
+        if len(outer.body) != 1 or not isinstance(outer.body[0], For):
+            return outer
+        inner = outer.body[0]
+        size, count = extent(inner), extent(outer)
+        kind = _joint_kind(outer, inner)
+        if size is None or count is None or kind is None or outer.start != zero() or inner.start != zero():
+            return outer
+        if outer.var in size.symbols or not is_innermost(inner):
+            return outer
+        if not _moves_as_one(inner.body, outer.var, inner.var, size):
+            return outer
+        # Two extents below zero mean no iteration, but their product is above it.
+        if not (self._never_negative(size) or self._never_negative(count)):
+            return outer
+        body = substitute(inner.body, {outer.var: Dim.of(0)})
+        return For(inner.var, zero(), Index(count * size), body, kind)
 
 
 def _hoist(loop: For, names: frozenset[str]) -> tuple[tuple[Stmt, ...], For]:
@@ -108,22 +147,6 @@ def _hoist(loop: For, names: frozenset[str]) -> tuple[tuple[Stmt, ...], For]:
         changing |= defined((stmt,))
         kept.append(stmt)
     return (tuple(before), replace(loop, body=tuple(kept))) if kept else ((), loop)
-
-
-def _collapse(outer: For) -> For:
-    if len(outer.body) != 1 or not isinstance(outer.body[0], For):
-        return outer
-    inner = outer.body[0]
-    size, count = extent(inner), extent(outer)
-    kind = _joint_kind(outer, inner)
-    if size is None or count is None or kind is None or outer.start != zero() or inner.start != zero():
-        return outer
-    if outer.var in size.symbols or not is_innermost(inner):
-        return outer
-    if not _moves_as_one(inner.body, outer.var, inner.var, size):
-        return outer
-    body = substitute(inner.body, {outer.var: Dim.of(0)})
-    return For(inner.var, zero(), Index(count * size), body, kind)
 
 
 def _joint_kind(outer: For, inner: For) -> str | None:
