@@ -8,6 +8,7 @@ parser_values (expressions as sizes, types, facts and operands), parser_attribut
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from .diagnostics import CompileError, Diagnostic, Span
@@ -48,10 +49,13 @@ def parse_type(text: str, filename: str = "<type>") -> Type:
 
 
 def parse_facts(text: str, symbols: Iterable[str], filename: str = "<fact>") -> tuple[Fact, ...]:
-    """Facts from text, `n in 0..1024, n % 8 == 0`, over these symbols; CompileError for any other name."""
+    """Facts from text, `n in 0..1024, n % 8 == 0`, over these symbols; CompileError for any other name.
+
+    They have no place: the text is not one that a reader could open.
+    """
     scope = Scope(filename, symbols={s: Span(filename, 1, 1, 1, 1) for s in symbols})
     nodes = _parsed(f"where {text}", filename, "where")
-    return tuple(to_fact(node, scope) for node in nodes)
+    return tuple(replace(to_fact(node, scope), span=None) for node in nodes)
 
 
 def parse_dim(text: str, symbols: Iterable[str], filename: str = "<size>") -> Dim:

@@ -317,7 +317,8 @@ class _Rows:
             for a in self.scope.fusion.reads[n.name]:
                 if a.name in self.nodes:
                     after_row = isinstance(self.nodes[a.name].op, ReduceOp) or not self.group.is_full(a.name)
-                    stage = max(stage, self.stage[a.name] + (1 if full and after_row else 0))
+                    waits = self.group.axes and full and after_row
+                    stage = max(stage, self.stage[a.name] + (1 if waits else 0))
             self.stage[n.name] = stage
         if self.group.axes and not self.lanes:
             self._choose_scratch()

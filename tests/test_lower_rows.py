@@ -1,0 +1,55 @@
+"""Corner cases of maps and row reductions, compiled, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import pliant
+
+
+def run(text: str, *arrays: np.ndarray) -> np.ndarray:
+    result: np.ndarray = pliant.compile(text)(*arrays)
+    return result
+
+
+def test_several_reductions_over_no_axes_in_one_kernel() -> None:
+    x = np.array([0.5, -2.0, 3.0], np.float32)
+    got = run("func @main(x: f32[n]) -> f32[n] { y = logsumexp(x, axis=[], keepdims=false) return y }", x)
+    np.testing.assert_allclose(got, x, rtol=1e-6)
+
+
+def test_value_read_at_its_own_and_at_another_place() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    text = """func @main(x: f32[n, m]) -> f32[n, m] {
+        a = exp(x)
+        f = flip(a, axis=[1])
+        b = add(a, f)
+        return b
+    }"""
+    e = np.exp(x)
+    np.testing.assert_allclose(run(text, x), e + e[:, ::-1], rtol=1e-6)
+
+
+def test_reduction_of_rows_that_run_across_memory_over_several_tiles() -> None:
+    x = np.random.default_rng(0).standard_normal((5, 3, 131)).astype(np.float32)
+    text = """func @main(x: f32[n, k, m]) -> f32[n, k, m] {
+        y = softmax(x, axis=1)
+        return y
+    }"""
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(run(text, x), e / e.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_reduced_value_and_row_are_both_results() -> None:
+    x = np.random.default_rng(1).standard_normal((4, 9)).astype(np.float32)
+    text = """func @main(x: f32[n, m]) -> f32[n], f32[n, m], i64[n] where m in 1..64 {
+        s = sum(x, axis=1)
+        k = unsqueeze(s, axis=1)
+        y = sub(x, k)
+        i = argmax(y, axis=1)
+        return s, y, i
+    }"""
+    total, centred, where = pliant.compile(text)(x)
+    np.testing.assert_allclose(total, x.sum(1), rtol=1e-5)
+    np.testing.assert_allclose(centred, x - x.sum(1, keepdims=True), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(where, (x - x.sum(1, keepdims=True)).argmax(1))
