@@ -217,17 +217,20 @@ class _Solver:
             others = sorted((split[0].symbols | split[1].symbols) - self.known)
             if others:
                 continue
-            hint = self.facts.suggest(Compare("!=", split[0], 0))
-            return f"`{equation.pattern}` gives it only where `{split[0]}` is not 0: say `where {hint}`"
+            return f"`{equation.pattern}` gives it only where `{split[0]}` is not 0{self._hint(split[0])}"
         if name in self.vanishing:
-            hint = self.facts.suggest(Compare("!=", self.vanishing[name], 0))
             verb = "gives" if len(texts) == 1 else "give"
-            return f"{where} {verb} it only where `{self.vanishing[name]}` is not 0: say `where {hint}`"
+            factor = self.vanishing[name]
+            return f"{where} {verb} it only where `{factor}` is not 0{self._hint(factor)}"
         others = sorted({o for e in involved for o in e.pattern.symbols} - self.known - {name})
         if others and any(linear(e.pattern, name) is not None for e in involved):
             verb = "leaves" if len(texts) == 1 else "leave"
             return f"{where} {verb} it open together with {', '.join(f'`{o}`' for o in others)}"
         return f"it stands only in {where}, and sizes are solved only where they are linear in a symbol"
+
+    def _hint(self, factor: Dim) -> str:
+        fact = self.facts.suggest(Compare("!=", factor, 0))
+        return "" if fact is None else f": say `where {fact}`"
 
 
 def _systems(rows: list[_Row]) -> Iterator[tuple[list[str], list[_Row]]]:

@@ -258,15 +258,29 @@ class Facts:
         """A smallest set of facts that no sizes satisfy (none of them can be left out), or None when none is found."""
         return minimal_conflict(self.facts, lambda facts: Facts(facts)._contradictory())
 
-    def suggest(self, goal: Fact) -> str:
-        """The shortest fact found that, if added, would prove `goal`: for the help line of a diagnostic."""
+    def suggest(self, goal: Fact) -> Fact | None:
+        """The shortest fact found that, if added, would prove `goal`; None where no sizes at all are known to do."""
         from .facts_suggest import candidates
 
-        for fact in candidates(self, goal):
+        for fact in candidates(self, goal) if goal.symbols else ():
             more = self.add(fact)
             if more.prove(goal) and not more._contradictory():
-                return str(fact)
-        return str(goal)
+                return fact
+        return None
+
+    def advice(self, *goals: Fact) -> str:
+        """The help line of a diagnostic that refuses what is not proven; empty where no facts would help."""
+        found: list[str] = []
+        known = self
+        for goal in goals:
+            if known.prove(goal):
+                continue
+            fact = known.suggest(goal)
+            if fact is None:
+                return ""
+            found.append(str(fact))
+            known = known.add(fact)
+        return f"say `where {', '.join(found)}` (checked at every call)" if found else ""
 
     # -- the solved form
 

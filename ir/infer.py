@@ -72,9 +72,10 @@ def with_dtype(ctx: InferContext, operand: Literal | DimValue, dtype: DType | No
     if isinstance(operand, Literal):
         value = operand.value
         if isinstance(value, float) and not dtype.is_float:
-            raise ctx.fail(f"the literal {value} is not a {dtype}", help="write a whole number, or cast the operand")
+            message = f"the literal {value} is not {dtype.with_article}"
+            raise ctx.fail(message, help="write a whole number, or cast the operand")
         if isinstance(value, bool) and not dtype.is_bool:
-            raise ctx.fail(f"the literal {str(value).lower()} is not a {dtype}", help="write 0 or 1")
+            raise ctx.fail(f"the literal {str(value).lower()} is not {dtype.with_article}", help="write 0 or 1")
         if dtype.is_int and not _fits(int(value), dtype):
             raise ctx.fail(f"the literal {value} does not fit {dtype}")
         if dtype.is_float and isinstance(value, int):

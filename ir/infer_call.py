@@ -121,9 +121,8 @@ class _Call:
         facts = self.infer.facts
         if facts.prove(fact):
             return
-        help = f"say `where {facts.suggest(fact)}` (checked at every call)" if fact.symbols else ""
         message = f"this call of `@{self.callee.name}` is not proven right: {what}, here `{fact}`"
-        raise self.fail(message, help, fact.symbols)
+        raise self.fail(message, facts.advice(fact), fact.symbols)
 
     def pass_on(self, operand: Operand, param: Param) -> None:
         """An inout parameter takes an inout parameter of the caller, and that is its update."""

@@ -204,9 +204,7 @@ class FunctionInfer:
         problem = self.difference(found, wanted)
         if problem is not None:
             a, b, dims = problem
-            help = ""
-            if dims is not None and dims[0].symbols | dims[1].symbols:
-                help = f"say `where {self.facts.suggest(Compare('==', *dims))}` (checked at every call)"
+            help = "" if dims is None else self.facts.advice(Compare("==", *dims))
             symbols = symbols_of(a) | symbols_of(b)
             raise self.fail(f"{what} is {found}, not {wanted}", span, help, symbols=symbols)
 

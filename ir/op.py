@@ -27,7 +27,7 @@ import numpy as np
 
 from .diagnostics import CompileError, Diagnostic, Span
 from .dims import Dim
-from .facts import Fact, Facts
+from .facts import Compare, Fact, Facts
 from .loops import Expr
 from .types import DType, TensorType
 
@@ -67,7 +67,7 @@ class InferContext:
         if not self.facts.prove_eq(a, b):
             raise self.fail(
                 f"{what} do not match: {a} against {b}",
-                help=f"say `where {a} == {b}` (checked at every call)" if a.symbols | b.symbols else "",
+                help=self.facts.advice(Compare("==", a, b)),
                 symbols=a.symbols | b.symbols,
             )
 
@@ -121,13 +121,11 @@ class InferContext:
 
     def _mismatch(self, dim: int, a: Dim, b: Dim, shapes: tuple[tuple[Dim, ...], ...]) -> CompileError:
         shown = ", ".join(f"{self.name(i)} is [{', '.join(map(str, s))}]" for i, s in enumerate(shapes))
-        help = (
-            f"say `where {a} == {b}` (checked at every call), or broadcast one of them" if a.symbols | b.symbols else ""
-        )
+        say = self.facts.advice(Compare("==", a, b))
         return self.fail(
             f"the sizes of `{self.op_name}` do not match: {a} against {b}",
             label=f"dimension {dim}: {shown}",
-            help=help,
+            help=f"{say}, or broadcast one of them" if say else "",
             symbols=a.symbols | b.symbols,
         )
 

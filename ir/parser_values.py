@@ -315,9 +315,9 @@ def _typed(node: Node, scope: Scope) -> Operand:
 def literal_problem(value: bool | int | float, dtype: DType) -> str:
     """Why a literal is not of a dtype; empty when it is."""
     if isinstance(value, bool) != dtype.is_bool:
-        return f"the literal {str(value).lower()} is not a {dtype}"
+        return f"the literal {str(value).lower()} is not {dtype.with_article}"
     if isinstance(value, float) and not dtype.is_float:
-        return f"the literal {value} is not a {dtype}"
+        return f"the literal {value} is not {dtype.with_article}"
     if dtype.is_int:
         low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if dtype.is_signed else (0, 2**dtype.bits - 1)
         if not low <= value <= high:

@@ -128,8 +128,8 @@ class _Body:
             yield f"{indent}alloc {_name(s.buffer)}: {s.dtype}[{s.size}]"
             self.buffers[s.buffer] = s.dtype
         elif isinstance(s, Require):
-            value = "" if s.value is None else f" of {self.expr(s.value)}"
-            yield f"{indent}require {self.expr(s.ok)}{value} else {s.check}"
+            found = "" if s.value is None else f" of {self.expr(s.value)}"
+            yield f"{indent}require {self.expr(s.ok)}{found} else {s.check}"
         elif isinstance(s, (For, If, While, Contract)):
             yield from self._nested(s, indent)
         else:

@@ -68,6 +68,11 @@ class DType(enum.Enum):
             return bfloat16
         return np.dtype(_NUMPY[self.value])
 
+    @property
+    def with_article(self) -> str:
+        """The name in a sentence: an i32, an f32, a bf16."""
+        return f"{'an' if self.value[0] in 'if' else 'a'} {self.value}"
+
     @staticmethod
     def of(dtype: object) -> DType:
         """From a numpy dtype (or what numpy takes for one); ValueError when there is no such element type."""

@@ -241,7 +241,7 @@ def test_refused_statements(statement: str, message: str) -> None:
         ("func @f(x: f32[n]) likely k = 3 {}", "there is no size `k` here"),
         ("func @f(x: f32[n]) -> f32[k] { return x }", "there is no size `k` here"),
         ("const @c: f32[2] = [1]", "expected a list of 2, found one of 1"),
-        ("const @c: i8[1] = [1.5]", "the literal 1.5 is not a i8"),
+        ("const @c: i8[1] = [1.5]", "the literal 1.5 is not an i8"),
         ("const @c: f32[n] = [1]", "there is no size `n` here"),
         ("weight @w: f32[*]", "a weight or constant is a tensor of known rank"),
         ("weight @w: f32[n] where m <= n", "there is no size `m` here"),

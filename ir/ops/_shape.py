@@ -46,8 +46,8 @@ def require_fact(ctx: InferContext, fact: Fact, message: str, instead: str = "")
     """Refuses what does not follow from the facts in scope, and says which fact would prove it."""
     if ctx.facts.prove(fact):
         return
-    say = f"say `where {ctx.facts.suggest(fact)}` (checked at every call)" if fact.symbols else ""
-    raise ctx.fail(message, help=", or ".join(h for h in (say, instead) if h), symbols=fact.symbols)
+    helps = (ctx.facts.advice(fact), instead)
+    raise ctx.fail(message, help=", or ".join(h for h in helps if h), symbols=fact.symbols)
 
 
 def require_size(ctx: InferContext, size: Dim, what: str) -> None:
@@ -64,13 +64,13 @@ def require_sizes(ctx: InferContext, t: TensorType, shape: tuple[Dim, ...], posi
         ]
         if not wrong:
             return
-        symbols, say = wrong[0].symbols, f"say `where {wrong[0]}` (checked at every call)"
+        symbols, say = wrong[0].symbols, ctx.facts.advice(*wrong)
     else:
         symbols, say = frozenset(), ""
     raise ctx.fail(
         f"the values of `{ctx.op_name}` do not fit: {listed(t.dims)} against {listed(shape)}",
         label=f"{ctx.name(position)} is {t}",
-        help=say if symbols else "",
+        help=say,
         symbols=symbols,
     )
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..dims import Dim
-from ..facts import Compare
+from ..facts import Compare, InRange
 from ..loops import Expr, Index
 from ..op import Array, BlockBuilder, BlockOp, InferContext, Input, Refused, Sample
 from ..scalar import add, apply, cast, const, index, mul, select
@@ -76,11 +76,12 @@ class Attention(BlockOp):
         if facts.prove_eq(heads, kv_heads):
             return
         if not (facts.prove_lt(0, kv_heads) and facts.prove_divisible(heads, kv_heads)):
-            symbols = heads.symbols | kv_heads.symbols
+            equal = facts.advice(Compare("==", heads, kv_heads))
+            divides = facts.advice(InRange(kv_heads, 1), Compare("==", heads % kv_heads, 0))
             raise ctx.fail(
                 f"the heads of k in `attention` must divide those of q: {kv_heads} against {heads}",
-                help=f"say `where {heads} == {kv_heads}`, or `where {heads} % {kv_heads} == 0`" if symbols else "",
-                symbols=symbols,
+                help=", or ".join(h for h in (equal, divides) if h),
+                symbols=heads.symbols | kv_heads.symbols,
             )
 
     def _check_mask(self, ctx: InferContext, mask: TensorType | None, q: TensorType, k: TensorType) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..build import Builder
 from ..dims import Dim
+from ..facts import Compare, InRange
 from ..graph import Operand
 from ..loops import Expr
 from ..op import (
@@ -81,7 +82,7 @@ class ConvAttributes:
             if not ctx.facts.prove_lt(0, size):
                 raise ctx.fail(
                     f"the kernel of `{ctx.op_name}` may be empty: axis {axis + 2} of {ctx.name(1)} has size {size}",
-                    help=f"say `where {size} in 1..`" if size.symbols else "",
+                    help=ctx.facts.advice(InRange(size, 1)),
                     symbols=size.symbols,
                 )
         return self.windows(x, w)
@@ -92,7 +93,7 @@ def want_groups(ctx: InferContext, channels: Dim, groups: int, which: str) -> No
     if not ctx.facts.prove_divisible(channels, groups):
         raise ctx.fail(
             f"`{ctx.op_name}` cannot divide {channels} {which} channels into {groups} equal groups",
-            help=f"say `where {channels} % {groups} == 0`" if channels.symbols else "",
+            help=ctx.facts.advice(Compare("==", channels % groups, 0)),
             symbols=channels.symbols,
         )
 

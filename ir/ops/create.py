@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..dims import Dim
-from ..facts import Facts, InRange
+from ..facts import Compare, Facts, InRange
 from ..loops import Expr
 from ..op import Array, ElementContext, ElementOp, InferContext, Input, Refused, Sample
 from ..scalar import add, apply, cast, const, index, mul
@@ -70,7 +70,7 @@ class Arange(Generator):
         if size is None:
             raise ctx.fail(
                 f"the step of `arange` must be known to be above or below 0; it is {step}",
-                help=f"say `where {step} >= 1`" if step.symbols else "",
+                help=ctx.facts.advice(Compare(">=", step, 1)),
                 symbols=step.symbols,
             )
         return TensorType(self.dtype, (size,))
@@ -114,10 +114,11 @@ class Full(Generator):
         dtype = self.dtype or own
         ctx.require(
             not (own.is_float and dtype.is_int),
-            f"the value {self.value} of `full` is not a {dtype}",
+            f"the value {self.value} of `full` is not {dtype.with_article}",
             help="write a whole number, or another dtype",
         )
-        ctx.require(own.is_bool == dtype.is_bool, f"the value {_shown(self.value)} of `full` is not a {dtype}")
+        same_kind = own.is_bool == dtype.is_bool
+        ctx.require(same_kind, f"the value {_shown(self.value)} of `full` is not {dtype.with_article}")
         if not isinstance(self.value, Dim) and dtype.is_int:
             info = np.iinfo(dtype.numpy.name)
             ctx.require(info.min <= self.value <= info.max, f"the value {self.value} of `full` does not fit {dtype}")
@@ -144,8 +145,8 @@ class Full(Generator):
     @classmethod
     def refused(cls) -> Iterable[Refused]:
         n = Dim.of("n")
-        yield Refused(cls((n,), 1.5, DType.i32), (), "the value 1.5 of `full` is not a i32")
-        yield Refused(cls((n,), True, DType.f32), (), "the value true of `full` is not a f32")
+        yield Refused(cls((n,), 1.5, DType.i32), (), "the value 1.5 of `full` is not an i32")
+        yield Refused(cls((n,), True, DType.f32), (), "the value true of `full` is not an f32")
         yield Refused(cls((n,), 2, DType.bool), (), "the value 2 of `full` is not a bool")
         yield Refused(cls((n,), 300, DType.u8), (), "the value 300 of `full` does not fit u8")
         yield Refused(cls((n - 1,), 0.0), (), "a size of `full` may be negative: n - 1")

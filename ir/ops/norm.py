@@ -223,7 +223,7 @@ class GroupNorm(Normalisation):
         if not ctx.facts.prove_divisible(channels, self.groups):
             raise ctx.fail(
                 f"`group_norm` cannot divide {channels} channels into {self.groups} equal groups",
-                help=f"say `where {channels} % {self.groups} == 0`" if channels.symbols else "",
+                help=ctx.facts.advice(Compare("==", channels % self.groups, 0)),
                 symbols=channels.symbols,
             )
         return self.check(ctx, operands, (channels,))

@@ -52,7 +52,7 @@ class Pad(ElementOp):
         shown = str(self.value).lower() if isinstance(self.value, bool) else self.value
         whole_number = not (isinstance(self.value, float) and not dtype.is_float)
         same_kind = not isinstance(self.value, bool) or dtype.is_bool
-        ctx.require(whole_number and same_kind, f"the value {shown} of `pad` is not a {dtype}")
+        ctx.require(whole_number and same_kind, f"the value {shown} of `pad` is not {dtype.with_article}")
         if dtype.is_int:
             info = np.iinfo(dtype.numpy.name)
             ctx.require(info.min <= self.value <= info.max, f"the value {shown} of `pad` does not fit {dtype}")
@@ -135,8 +135,8 @@ class Pad(ElementOp):
         yield Refused(cls(((-1, 0), none)), (x,), "the size of axis 0 that `pad` leaves may be negative: n - 1")
         yield Refused(cls((none, (4, 0)), "reflect"), (x,), "`pad` reflects fewer elements than axis 1 has: 4 against")
         yield Refused(cls(((1, 0), none), "replicate"), (x,), "`pad` has nothing to replicate where axis 0, of size n")
-        yield Refused(cls((none,), value=0.5), (tensor("i32", 4),), "the value 0.5 of `pad` is not a i32")
-        yield Refused(cls((none,), value=True), (tensor("f32", 4),), "the value true of `pad` is not a f32")
+        yield Refused(cls((none,), value=0.5), (tensor("i32", 4),), "the value 0.5 of `pad` is not an i32")
+        yield Refused(cls((none,), value=True), (tensor("f32", 4),), "the value true of `pad` is not an f32")
         yield Refused(cls((none,), value=300), (tensor("u8", 4),), "the value 300 of `pad` does not fit u8")
         yield Refused(cls((none,), value=2), (tensor("bool", 4),), "the value 2 of `pad` is not a bool")
 

@@ -242,7 +242,7 @@ class AdaptivePool(ElementOp):
                 raise ctx.fail(
                     f"`{self.name}` of no elements has no value: axis {axis + 2} has size {size}, which may be 0",
                     label=f"{ctx.name(0)} is {x}",
-                    help=f"say `where {ctx.facts.suggest(InRange(size, 1))}`" if size.symbols else "",
+                    help=ctx.facts.advice(InRange(size, 1)),
                     symbols=size.symbols,
                 )
         return TensorType(x.dtype, (*x.dims[:2], *outputs))

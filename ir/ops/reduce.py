@@ -55,7 +55,7 @@ def want_elements(ctx: InferContext, x: TensorType, axes: Iterable[int], way_out
     for a in axes:
         size = x.dims[a]
         if not ctx.facts.prove_lt(0, size):
-            fact = f"say `where {ctx.facts.suggest(InRange(size, 1))}`" if size.symbols else "give it an element"
+            fact = ctx.facts.advice(InRange(size, 1)) or "give it an element"
             raise ctx.fail(
                 f"`{ctx.op_name}` of no elements has no value: axis {a} has size {size}, which may be 0",
                 label=f"{ctx.name(0)} is {x}",
@@ -228,7 +228,7 @@ class Extreme(Numeric):
         elif x.dtype.is_int:
             ctx.require(
                 isinstance(self.initial, int),
-                f"`initial` of `{self.name}` is {self.initial}, which is not an {x.dtype}",
+                f"`initial` of `{self.name}` is {self.initial}, which is not {x.dtype.with_article}",
                 help="write a whole number",
             )
         return TensorType(x.dtype, reduced(x.dims, axes, self.keepdims))

@@ -152,7 +152,7 @@ class Clamp(Pointwise):
         yield Refused(cls(), (x, None, None), "`clamp` needs a minimum, a maximum or both")
         yield Refused(cls(), (tensor("bool", "n"), False), "`clamp` takes numbers; x is bool[n]")
         yield Refused(cls(), (x, tensor("f64")), "the dtypes of `clamp` do not match: f32 against f64")
-        yield Refused(cls(), (tensor("i32", "n"), 0.5), "the literal 0.5 is not a i32")
+        yield Refused(cls(), (tensor("i32", "n"), 0.5), "the literal 0.5 is not an i32")
 
 
 @dataclass(frozen=True)

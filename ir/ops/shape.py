@@ -72,9 +72,9 @@ class Reshape(AliasOp):
     @staticmethod
     def _division_help(ctx: InferContext, total: Dim, rest: Dim) -> str:
         if not ctx.facts.prove_ne(rest, 0):
-            return f"say `where {ctx.facts.suggest(Compare('!=', rest, 0))}`, or write the size instead of -1"
-        divides = Compare("==", total % rest, 0)
-        return f"say `where {ctx.facts.suggest(divides)}` (checked at every call)" if divides.symbols else ""
+            say = ctx.facts.advice(Compare("!=", rest, 0), Compare("==", total % rest, 0))
+            return f"{say}, or write the size instead of -1" if say else "write the size instead of -1"
+        return ctx.facts.advice(Compare("==", total % rest, 0))
 
     @staticmethod
     def _mismatch(ctx: InferContext, x: TensorType, dims: tuple[Dim, ...]) -> Exception:
@@ -82,7 +82,7 @@ class Reshape(AliasOp):
         goal = Compare("==", x.size, size)
         return ctx.fail(
             f"`reshape` keeps the number of elements: {ctx.name(0)} is {x} of {x.size}, {listed(dims)} has {size}",
-            help=f"say `where {ctx.facts.suggest(goal)}` (checked at every call)" if goal.symbols else "",
+            help=ctx.facts.advice(goal),
             symbols=goal.symbols,
         )
 
