@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import pliant
+from pliant.compiler.codegen.llvm import resolve
+from pliant.compiler.driver import Compilation
+from pliant.compiler.target import Target
 
 
 def run(text: str, *arrays: np.ndarray) -> np.ndarray:
@@ -53,3 +56,24 @@ def test_reduced_value_and_row_are_both_results() -> None:
     np.testing.assert_allclose(total, x.sum(1), rtol=1e-5)
     np.testing.assert_allclose(centred, x - x.sum(1, keepdims=True), rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(where, (x - x.sum(1, keepdims=True)).argmax(1))
+
+
+ROTARY = """func @main(x: f32[b, s, 64], c: f32[s, 64], d: f32[s, 64]) -> f32[b, s, 64] {
+    low = slice(x, axis=2, start=0, stop=32)
+    high = slice(x, axis=2, start=32, stop=64)
+    turned = neg(high)
+    swapped = concat(turned, low, axis=2)
+    p = mul(x, c)
+    q = mul(swapped, d)
+    y = add(p, q)
+    return y
+}"""
+
+
+def test_cheap_value_read_at_another_place_costs_no_kernel() -> None:
+    compiled = Compilation(pliant.parse(ROTARY), resolve(Target.parse("cpu")))
+    assert [len(groups) for groups in compiled.lowered.fused.values()] == [1]
+    rng = np.random.default_rng(0)
+    x, c, d = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 5, 64), (5, 64), (5, 64)))
+    want = x * c + np.concatenate([-x[..., 32:], x[..., :32]], axis=-1) * d
+    np.testing.assert_allclose(pliant.Executable(compiled.artifact())(x, c, d), want, rtol=1e-5, atol=1e-6)

@@ -371,6 +371,17 @@ class Fuser:
             if other.id in g.deps:
                 g.deps = (g.deps - {other.id}) | ({group.id} if g.id != group.id else set())
 
+    def remove(self, group: Group, node: Node) -> None:
+        """Takes a node out of its group, and an empty group out of the program."""
+        group.members.remove(node)
+        del group.layout[node.name], self.group_of[node.name], self.reads[node.name]
+        if group.members:
+            return
+        del self.groups[group.id]
+        for other in self.groups.values():
+            if group.id in other.deps:
+                other.deps = (other.deps - {group.id}) | group.deps
+
     # -- the end
 
     def stored(self) -> set[str]:

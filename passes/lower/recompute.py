@@ -1,12 +1,14 @@
-"""Cheap values that only other kernels read are computed there again, rather than stored beside what they come from.
+"""Cheap values that only other kernels read are computed there again, rather than stored.
 
 After fusion, `y = add(a, b)` and `square(y)` may stand in one kernel because both are at hand there, while the next
 kernel reads both from memory.  Where y is stored anyway, its reader squares it for less than loading the square costs.
+And `neg(x)` that is read at another place (rotary embeddings concatenate it) has a kernel of its own, which is not
+worth a launch and two trips through memory.
 """
 
 from __future__ import annotations
 
-from ...ir.loops import Expr, walk_expr
+from ...ir.loops import Load, walk_expr
 from ...ir.op import AliasOp, ElementOp, Pointwise, ReduceOp
 from .costs import HEAVY, cost_of
 from .emit import PureContext
@@ -28,20 +30,21 @@ def _move(fuser: Fuser, group: Group, node: Node, stored: set[str]) -> bool:
     name = node.name
     if name not in stored or name in fuser.needs_buffer or name in fuser.inline:
         return False
-    if not isinstance(node.op, Pointwise) or node is group.members[0] or not group.is_full(name):
+    alone = group.kind == "map" and len(group.members) == 1
+    if not isinstance(node.op, Pointwise) or not group.is_full(name) or (node is group.members[0] and not alone):
         return False
-    readers = [
-        n for n in fuser.flow.order if n.name in fuser.reads and any(a.name == name for a in fuser.reads[n.name])
-    ]
+    placed = (n for n in fuser.flow.order if n.name in fuser.reads)
+    readers = [n for n in placed if any(a.name == name for a in fuser.reads[n.name])]
     outside = [n for n in readers if fuser.group_of[n.name].id != group.id]
     if not all(isinstance(n.op, (ElementOp, AliasOp, ReduceOp)) for n in outside):
         return False
-    if not all(_at_hand(fuser, a.name, stored) for a in fuser.reads[name]) or not _is_cheap(fuser, node):
+    if not all(_at_hand(fuser, a.name, stored) for a in fuser.reads[name]):
+        return False
+    if not _is_cheap(fuser, node, len(outside) if alone else 0):
         return False
     fuser.inline |= {name}
     if len(outside) == len(readers):
-        group.members.remove(node)
-        del group.layout[name], fuser.group_of[name], fuser.reads[name]
+        fuser.remove(group, node)
     for reader in outside:
         fuser.trace_again(reader)
     return True
@@ -52,11 +55,10 @@ def _at_hand(fuser: Fuser, name: str, stored: set[str]) -> bool:
     return root in fuser.flow.sources or root in stored
 
 
-def _is_cheap(fuser: Fuser, node: Node) -> bool:
+def _is_cheap(fuser: Fuser, node: Node, readers: int) -> bool:
+    """Is computing it again little work, and (where that saves its kernel) loading its operands in every reader too?"""
     ctx = PureContext(fuser.facts)
-
-    def read(name: str, position: tuple[Expr, ...]) -> Expr:
-        return fuser.load(name, position)
-
-    value = element(fuser.flow, node, ctx, positions(node.type.dims), fuser.inline, read)
-    return not ctx.impure and sum(map(cost_of, walk_expr(value))) < HEAVY
+    value = element(fuser.flow, node, ctx, positions(node.type.dims), fuser.inline, fuser.load)
+    parts = list(walk_expr(value))
+    loads = len({x for x in parts if isinstance(x, Load)})
+    return not ctx.impure and sum(map(cost_of, parts)) < HEAVY and loads * readers <= 1 + loads + readers
