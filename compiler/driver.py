@@ -125,7 +125,7 @@ class Compilation:
             self.host,
             dict(zip(modules, objects, strict=True)),
             weights,
-            {c.name: const_array(c) for c in self.module.consts},
+            {c.name: const_array(c) for c in self.graph.consts},
             self.target,
             extras,
             producer=f"pliant {version('pliant')}",
@@ -154,7 +154,7 @@ def read_source(source: Source) -> Module:
     """A module from itself, from text, or from the path of a file."""
     if isinstance(source, Module):
         return source
-    if isinstance(source, str) and "\n" not in source and "{" not in source:
+    if isinstance(source, str) and source.strip() and "\n" not in source and "{" not in source:
         source = Path(source)
     if isinstance(source, Path):
         try:

@@ -77,3 +77,8 @@ def test_cheap_value_read_at_another_place_costs_no_kernel() -> None:
     x, c, d = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 5, 64), (5, 64), (5, 64)))
     want = x * c + np.concatenate([-x[..., 32:], x[..., :32]], axis=-1) * d
     np.testing.assert_allclose(pliant.Executable(compiled.artifact())(x, c, d), want, rtol=1e-5, atol=1e-6)
+
+
+def test_constants_made_by_folding_are_in_the_artifact() -> None:
+    text = "const @c : f32[3] = [1.0, 2.0, 3.0]\nfunc @main() -> f32[3] { y = add(@c, 1.0) return y }"
+    np.testing.assert_array_equal(run(text), [2.0, 3.0, 4.0])
