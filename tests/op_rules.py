@@ -23,7 +23,7 @@ from pliant.ir.graph import DimValue, Literal, NoneValue, Operand, Var
 from pliant.ir.infer import infer_apply
 from pliant.ir.loops import Apply, Cast, Const, Expr, Index, Load, Name, Select
 from pliant.ir.op import CompositeOp, ContractOp, ElementOp, Op, ReduceOp, Sample
-from pliant.ir.ops.activation import sigmoid_array
+from pliant.ir.ops.activation import Gelu, GeluTanh, sigmoid_array
 from pliant.ir.ops.select import Cast as CastOp
 from pliant.ir.ops.select import fma_array
 from pliant.ir.ops.unary import erf_array
@@ -106,7 +106,8 @@ class Context:
     def let(self, value: Expr) -> Expr:
         return value
 
-    def require(self, ok: Expr, message: str) -> None:
+    def require(self, ok: Expr, message: str, value: Expr | None = None) -> None:
+        assert value is None or value.dtype is DType.i64
         self.required.append((ok, message))
 
     def reduce(self, kind: str, ranges: Sequence[tuple[Expr, Expr]], body: Callable[..., Expr], init: Expr) -> Expr:
@@ -171,7 +172,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "atan2": np.arctan2, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "neg": np.negative, "round": _round, "asin": np.arcsin, "acos": np.arccos,
     "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": erf_array,
-    "sigmoid": sigmoid_array, "fma": fma_array,
+    "sigmoid": sigmoid_array, "fma": fma_array, "gelu": Gelu().exact, "gelu_tanh": GeluTanh().exact,
+    "softplus": lambda x: np.logaddexp(x, 0),
 }  # fmt: skip
 PLAIN = (
     "logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not left_shift "

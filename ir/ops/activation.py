@@ -13,7 +13,6 @@ from ..loops import Expr
 from ..op import Array, ElementContext
 from ..scalar import apply, const, select
 from ._pointwise import NumberUnary, Unary
-from .unary import erf_array
 
 
 def sigmoid_array(x: Array) -> Array:
@@ -44,36 +43,27 @@ class Relu(NumberUnary):
 
 
 class Gelu(Unary):
-    """x times the normal distribution function: x * (1 + erf(x / sqrt(2))) / 2."""
+    """x times the normal distribution function: x * (1 + erf(x / sqrt(2))) / 2; 0 at -inf."""
 
     name = "gelu"
 
-    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
-        x = ctx.let(x)
-        tail = apply("erf", apply("mul", x, const(math.sqrt(0.5), x.dtype)))
-        return apply("mul", apply("mul", x, const(0.5, x.dtype)), apply("add", tail, const(1.0, x.dtype)))
-
     def exact(self, x: Array) -> object:
+        # 1 + erf(-y) is erfc(y), which is exact in the tail, where the sum has no digits left.
         wide = x.astype(np.float64)
-        return 0.5 * wide * (1 + erf_array(wide * math.sqrt(0.5)))
+        tail = np.vectorize(math.erfc, otypes=[np.float64])(wide * -math.sqrt(0.5))
+        return np.where(wide == -np.inf, 0.0, 0.5 * wide * tail)
 
 
 class GeluTanh(Unary):
-    """The tanh approximation of gelu: x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) / 2."""
+    """The tanh approximation of gelu: x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) / 2; 0 at -inf."""
 
     name = "gelu_tanh"
 
-    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
-        x = ctx.let(x)
-        cubic = apply("add", const(1.0, x.dtype), apply("mul", const(0.044715, x.dtype), apply("mul", x, x)))
-        inner = apply("mul", apply("mul", x, const(math.sqrt(2 / math.pi), x.dtype)), cubic)
-        return apply(
-            "mul", apply("mul", x, const(0.5, x.dtype)), apply("add", apply("tanh", inner), const(1.0, x.dtype))
-        )
-
     def exact(self, x: Array) -> object:
+        # (1 + tanh(y)) / 2 is sigmoid(2 y), which is exact in the tail.
         wide = x.astype(np.float64)
-        return 0.5 * wide * (1 + np.tanh(math.sqrt(2 / math.pi) * wide * (1 + 0.044715 * wide * wide)))
+        inner = math.sqrt(8 / math.pi) * wide * (1 + 0.044715 * wide * wide)
+        return np.where(wide == -np.inf, 0.0, wide * sigmoid_array(inner))
 
 
 class Silu(Unary):
@@ -97,10 +87,10 @@ class Softplus(Unary):
     beta: float = 1.0
 
     def formula(self, ctx: ElementContext, x: Expr) -> Expr:
-        scaled = x if self.beta == 1.0 else ctx.let(apply("mul", x, const(self.beta, x.dtype)))
-        small = apply("exp", apply("neg", apply("abs", scaled)))
-        total = apply("add", apply("maximum", scaled, const(0.0, x.dtype)), apply("log1p", small))
-        return total if self.beta == 1.0 else apply("div", total, const(self.beta, x.dtype))
+        if self.beta == 1.0:
+            return apply("softplus", x)
+        beta = const(self.beta, x.dtype)
+        return apply("div", apply("softplus", apply("mul", x, beta)), beta)
 
     def exact(self, x: Array) -> object:
         scaled = x * x.dtype.type(self.beta)

@@ -168,13 +168,19 @@ def gelu(b: Builder, x: Value) -> Value:
     square = x * x
     near = b.fma(b.poly(square, PHI_NEAR[x.type]), square, x * 0.5)
     t = b.select(size > TAIL_MAX[x.type], TAIL_ZERO[x.type], size)
-    v = t / (t + MILLS_SHIFT[x.type])
+    # v in two parts; where t is the larger summand the error is not exact, nor does v matter much.
+    shifted, shifted_error = b.fast_two_sum(MILLS_SHIFT[x.type], t)
+    v = t / shifted
+    back, back_error = b.two_product(v, shifted)
+    v_low = b.fma(-v, shifted_error, (t - back) - back_error) * ((1.0 - v) * (1.0 / MILLS_SHIFT[x.type]))
     u = v * 2.0 - 1.0
-    center, *slopes = MILLS[x.type]
-    slope = b.poly(u, slopes)
+    center, first, *slopes = MILLS[x.type]
+    curve = b.poly(u, slopes)
+    slope = b.fma(curve, u, first)
     mills = b.fma(slope, u, center)
-    mills_low = b.fma(slope, u, center - mills)
+    mills_low = b.fma(slope, u, center - mills) + b.fma(curve, u, first - slope) * u
     ratio, ratio_low = b.two_product(v, mills)
+    ratio_low = b.fma(v_low, b.fma(v * 2.0, slope, mills), ratio_low)
     square, error = b.two_product(t, t)
     tail, power = scaled_exp_parts(b, ratio, b.fma(v, mills_low, ratio_low), square * -0.5, error * -0.5)
     return b.select(size < GELU_CUT, near, b.clamp_below(x, 0.0) - b.scale(tail, power))
@@ -197,6 +203,13 @@ def gelu_tanh(b: Builder, x: Value) -> Value:
     y, power = exp_parts(b, -exponent, -b.fma(t, rest, exponent_error))
     total, error = b.fast_two_sum(1.0, b.scale(y, power))
     negative = x < 0.0
-    quotient = b.select(negative, -t * y, x) / total
-    result = b.scale(b.fma(quotient, -error, quotient), b.select(negative, power, 0))
+    product, product_error = b.two_product(-t, y)
+    numerator = b.select(negative, product, x)
+    quotient = numerator / total
+    # What the quotient leaves over, divided by a line that is near enough to 1 / total between 1 and 2.
+    back, back_error = b.two_product(quotient, total)
+    low = b.select(negative, product_error, 0.0) - back_error
+    rest = (numerator - back) + b.fma(-quotient, error, low)
+    quotient = b.fma(rest, b.fma(total, -0.5, 1.46), quotient)
+    result = b.scale(quotient, b.select(negative, power, 0))
     return b.select(x > GELU_TANH_MAX[type_], x, result)
