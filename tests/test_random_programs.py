@@ -21,6 +21,7 @@ from pliant.passes.graph.specialize import Specialize
 from pliant.passes.pass_base import Pass, run_passes
 from tests.program_harness import agree, allowed, arguments, close, copied, leaves, spread
 from tests.random_modules import Made, modules
+from tests.random_programs import awkward_arrays, programs
 
 BINDINGS = tuple(
     {"n": n, "m": m} for n, m in ((0, 4), (3, 0), (1, 1), (1, 8), (6, 4), (5, 3), (8, 8), (20, 68), (70, 36))
@@ -49,6 +50,18 @@ def test_compiled_is_interpreted(made: Made) -> None:
 @settings(RELAXED, max_examples=250)
 def test_compiled_is_interpreted_long(made: Made) -> None:
     run(made)
+
+
+@given(text=programs(rounded=False), seed=st.integers(0, 9))
+@settings(RELAXED, max_examples=30)
+def test_awkward_values(text: str, seed: int) -> None:
+    """Infinities, NaN, zeros, the ends of the integers: elementwise programs are computed to the bit."""
+    module = infer_module(parse_module(text))
+    executable = compile_module(module, opt=1)
+    arrays = awkward_arrays(seed, size=67)
+    got = executable(*copied(arrays))
+    for g, w in zip(leaves(got), leaves(interpret(module, "main", arrays)), strict=True):
+        close(g, w, 0.0, text)
 
 
 # ------------------------------------------------------------------------------------------------- same meaning
