@@ -24,6 +24,6 @@ def load_program(path: Path) -> Any:
     """An exported program from a file of torch.export.save; CompileError when it is none."""
     try:
         return torch.export.load(str(path))
-    except Exception as failure:  # noqa: BLE001  torch's own readers raise anything
+    except Exception as failure:
         said = str(failure).strip().split("\n")[0]
         raise error(f"{path} is no file of torch.export.save, or is damaged: {said}") from failure

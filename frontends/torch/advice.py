@@ -7,8 +7,10 @@ from ...ir.diagnostics import CompileError, error
 _ADVICE: tuple[tuple[str, str], ...] = (
     (
         "specialized",
-        "the model's code fixes that size (a Python number made of it, a buffer of that length); make the code use "
-        "x.shape, or leave the size out of dynamic_shapes",
+        (
+            "the model's code fixes that size (a Python number made of it, a buffer of that length); make the code use "
+            "x.shape, or leave the size out of dynamic_shapes"
+        ),
     ),
     ("Constraints violated", "take the relation that torch suggests into dynamic_shapes, or use Dim.AUTO"),
     (

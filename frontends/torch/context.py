@@ -75,7 +75,8 @@ class Context:
     def to(self, x: Value, dtype: DType) -> Any:
         """A tensor converted; a number as one of that kind; a size as a scalar tensor."""
         if is_tensor(x):
-            assert not isinstance(x, (Dim, bool, int, float)) and x is not None
+            assert not isinstance(x, (Dim, bool, int, float))
+            assert x is not None
             return x if self.type(x).dtype is dtype else self.op("cast", x, dtype=dtype)
         if isinstance(x, Dim):
             if x.is_const:

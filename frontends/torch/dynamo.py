@@ -53,7 +53,7 @@ class GraphFunction:
 
     def __call__(self, *args: Any) -> list[Any]:
         given = {p: a.detach() for p, a in zip(self.params, args, strict=True) if p is not None}
-        made = self.run(**given) if self.run is not None else ()
+        made = self.run(**given)
         listed = made if isinstance(made, (tuple, list)) else (made,)
         out = []
         for i, (at, constant) in enumerate(zip(self.results, self.constants, strict=True)):

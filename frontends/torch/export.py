@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ...ir.build import ModuleBuilder
-from ...ir.diagnostics import CompileError, error
-from ...ir.facts import Facts, Fact
+from ...ir.diagnostics import error
+from ...ir.facts import Fact, Facts
 from ...ir.graph import GlobalRef
 from ...ir.types import DType
 from .advice import export_advice
@@ -62,8 +62,9 @@ class Example:
 
 
 def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Any:
-    """torch.export, asked not to treat sizes of 0 and 1 as special."""
+    """torch.export, asked not to treat sizes of 0 and 1 as special, nor arguments that share memory as one."""
     given: dict[str, Any] = {"dynamic_shapes": dynamic_shapes}
+    args, kwargs = _apart(args, kwargs)
     try:
         with _quiet(), _every_size():
             return torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
@@ -73,6 +74,22 @@ def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dy
                 return torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
         except Exception:  # noqa: BLE001
             raise export_advice(first) from first
+
+
+def _apart(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The example's arguments, none of them the same tensor as another."""
+    seen: set[int] = set()
+
+    def own(x: Any) -> Any:
+        if id(x) in seen:
+            return x.detach().clone()
+        seen.add(id(x))
+        return x
+
+    made: tuple[Sequence[Any], dict[str, Any]] = pytree.tree_map_only(
+        torch.Tensor, own, (tuple(args), dict(kwargs or {}))
+    )
+    return made
 
 
 def _every_size() -> AbstractContextManager[Any]:
@@ -132,7 +149,11 @@ class _Import:
         self.sizes = Sizes(names, environment.replace if environment is not None else lambda e: e)
         self.symbols = self._symbols()
         lower = user_bounds(self.dynamic_shapes, names, program)
-        known = known_facts(program, self.sizes, lower, self.symbols, self._settle(lower))
+        probe = self._probe(lower)
+        settle: Settle = probe.settle if probe is not None else lambda fact: (fact,)
+        known = known_facts(program, self.sizes, lower, self.symbols, settle)
+        if probe is not None:
+            self.extra += probe.small(self.symbols, Facts(known.facts))
         clash = Facts(known.facts).contradiction()
         if clash:
             raise error(f"the exported program's facts contradict one another: {', '.join(map(str, clash))}")
@@ -146,12 +167,12 @@ class _Import:
                 self.notes.append(f"{need.fact}: {need.why}")
         raise error("the program needs more facts than were tried", notes=tuple(self.notes))
 
-    def _settle(self, lower: Mapping[str, int]) -> Settle:
+    def _probe(self, lower: Mapping[str, int]) -> Probe | None:
         given = self.example
         if given is None:
-            return lambda fact: (fact,)
-        probe = Probe(given.model, given.program, given.args, given.kwargs, self.sizes, lower, self.notes)
-        return probe.settle
+            return None
+        mutates = bool(self.program.graph_signature.buffers_to_mutate)
+        return Probe(given.model, given.program, given.args, given.kwargs, self.sizes, lower, mutates, self.notes)
 
     def _symbols(self) -> frozenset[str]:
         found: set[str] = set()
@@ -171,7 +192,7 @@ class _Import:
         inputs: list[str | None] = []
         fixed: dict[int, object] = {}
         state: dict[str, Array] = {}
-        mutated = set(signature.buffers_to_mutate.values()) | set(getattr(signature, "parameters_to_mutate", {}).values())
+        mutated = {*signature.buffers_to_mutate.values(), *getattr(signature, "parameters_to_mutate", {}).values()}
         written = set(signature.user_inputs_to_mutate.values())
         taken = Names(self.symbols)
         for spec in signature.input_specs:

@@ -1,9 +1,9 @@
 """What an exported program knows of its sizes: ranges, equalities, divisibility, order.
 
-torch keeps the ranges in `range_constraints`; the rest stands only in the guards, with the place in the code that asked.
-A guard that the model's own code asked for (`if x.shape[0] > 1`) decides which program this is, and is always kept.  One
-that torch's library asked for is kept where it can help a proof, and dropped where it only says that torch took
-the general way: the program is then the same, and our own inference decides anew whether it is right for all sizes.
+torch keeps the ranges in `range_constraints`; the rest stands only in the guards, with the place in the code that
+asked.  A guard that the model's own code asked for (`if x.shape[0] > 9`) decides which program this is, and is always
+kept.  One that torch's library asked for is kept where it can help a proof, and dropped where it only says that torch
+took the general way: the program is then the same, and our own inference decides anew whether it is right everywhere.
 """
 
 from __future__ import annotations
@@ -228,7 +228,8 @@ def _value(node: ast.expr, values: list[Dim]) -> Dim:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_value(node.operand, values)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("max", "min"):
-        return getattr(Dim, node.func.id)(*(_value(a, values) for a in node.args))  # type: ignore[no-any-return]
+        extremum = Dim.max if node.func.id == "max" else Dim.min
+        return extremum(*(_value(a, values) for a in node.args))
     if isinstance(node, ast.BinOp):
         a, b = _value(node.left, values), _value(node.right, values)
         match node.op:

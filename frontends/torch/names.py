@@ -13,10 +13,11 @@ from torch.utils import _pytree as pytree
 
 from ...ir.types import DType
 
-_RESERVED = frozenset(
-    "return yield where else func in inout if while scan weight const update bind likely do over true false none inf "
-    "nan min max ceildiv main".split()
-) | {d.value for d in DType}
+_WORDS = """
+return yield where else func in inout if while scan weight const update bind likely do over
+true false none inf nan min max ceildiv main
+"""
+_RESERVED = frozenset(_WORDS.split()) | {d.value for d in DType}
 
 
 def valid(name: str) -> str:
@@ -85,9 +86,13 @@ def _user_dims(program: Any, dynamic_shapes: Any) -> Iterator[tuple[str, str, in
         for axis, dim in items:
             size = value.shape[axis]
             own = getattr(dim, "__name__", None)
-            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and own and hasattr(dim, "min"):
-                if not hasattr(dim, "root"):
-                    yield str(size.node.expr), own, dim.min
+            if not isinstance(size, torch.SymInt) or not own or not hasattr(dim, "min"):
+                continue
+            symbols = list(size.node.expr.free_symbols)
+            if size.node.expr.is_Symbol and not hasattr(dim, "root"):
+                yield str(symbols[0]), own, dim.min
+            elif hasattr(dim, "root") and len(symbols) == 1:
+                yield str(symbols[0]), dim.root.__name__, dim.root.min
 
 
 def _leaves(program: Any, dynamic_shapes: Any) -> list[Any]:
@@ -99,7 +104,8 @@ def _leaves(program: Any, dynamic_shapes: Any) -> list[Any]:
         listed = [dynamic_shapes.get(n) for n in (*names[: len(args)], *kwargs)]
     else:
         listed = list(dynamic_shapes)
-        if len(listed) == 1 and isinstance(listed[0], (list, tuple)) and not (args and isinstance(args[0], (list, tuple))):
+        nested = bool(args) and isinstance(args[0], (list, tuple))
+        if len(listed) == 1 and isinstance(listed[0], (list, tuple)) and not nested:
             listed = list(listed[0])  # of a forward(*args)
     found: list[Any] = []
     for value, shape in zip((*args, *kwargs.values()), listed, strict=False):

@@ -1,13 +1,15 @@
 """Sizes 0 and 1 that the model's own code treats apart: are they really another program?
 
-Code such as `is_causal = length > 1` asks about a size and goes on the same.  Such a question becomes a guard, which
-would keep 0 and 1 out.  With the model at hand it can be tried: where the exported program, run at that size without
-its guards, gives what the model itself gives, the guard is let go for it; where not, it stays.
+torch.export takes sizes of 0 and 1 for special: a question such as `if length > 1` is answered for other sizes, with
+a guard or without any.  Much code asks so and goes on the same (`is_causal = length > 1`).  With the model at hand it
+can be tried: where the exported program, run at that size without its guards, gives what the model itself gives, the
+size is served; where not, a fact keeps it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...ir.dims import Dim
-from ...ir.facts import Compare, Fact, InRange
+from ...ir.facts import Compare, Fact, Facts, InRange
 from .sizes import Sizes
 
 _SMALL = (0, 1)
@@ -24,7 +26,11 @@ _ROUNDS = 2
 
 @dataclass
 class Probe:
-    """Tries a model at small sizes; `lower` are the least sizes that the user allows, by our names."""
+    """Tries a model at small sizes; `lower` are the least sizes that the user allows, by our names.
+
+    `mutates` says that calls change buffers: copies are called then.
+
+    """
 
     model: Any
     program: Any
@@ -32,32 +38,39 @@ class Probe:
     kwargs: Mapping[str, Any]
     sizes: Sizes
     lower: Mapping[str, int]
+    mutates: bool
     notes: list[str] = field(default_factory=list)
     _tried: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def settle(self, fact: Compare) -> tuple[Fact, ...]:
-        """What is left of a guard of the model's own code: itself, or what keeps out only the sizes that differ."""
-        symbols = fact.symbols
-        if len(symbols) != 1:
+        """What is left of a guard of the model's own code: nothing where `small` decides, for it keeps out 0 or 1."""
+        if len(fact.symbols) != 1:
             return (fact,)
-        (name,) = symbols
+        (name,) = fact.symbols
         out = [v for v in range(64) if not _holds(fact, name, v)]
-        if not out or not set(out) <= set(_SMALL) or _holds(fact, name, 1 << 20) is False:
+        if not out or not set(out) <= set(_SMALL) or not _holds(fact, name, 1 << 20):
             return (fact,)
-        kept: list[Fact] = []
-        for value in out:
-            if value < self.lower.get(name, 0):
-                continue
-            verdict = self._try(name, value)
-            if verdict == "same":
-                self.notes.append(
-                    f"{name} may be {value}: the model's code asks for {fact}, but gives the same there (it was tried)"
-                )
-            elif value == 0:
-                kept.append(InRange(name, 1))
-            else:
-                kept.append(Compare("!=", name, value))
-        return tuple(kept)
+        allowed = [v for v in out if v >= self.lower.get(name, 0)]
+        same = [str(v) for v in allowed if self._try(name, v) == "same"]
+        if same:
+            said = f"the model's code asks for {fact}, but gives the same there (it was tried)"
+            self.notes.append(f"{name} may be {' and '.join(same)}: {said}")
+        return ()
+
+    def small(self, symbols: Iterable[str], known: Facts) -> tuple[Fact, ...]:
+        """Facts that keep out the sizes 0 and 1 at which the model does something else, or nothing at all."""
+        found: list[Fact] = []
+        for name in sorted(symbols):
+            for value in _SMALL:
+                fact = InRange(name, 1) if value == 0 else Compare("!=", name, 1)
+                if value < self.lower.get(name, 0) or known.add(*found).prove(fact):
+                    continue
+                verdict = self._try(name, value)
+                if verdict in ("different", "fails"):
+                    how = "gives something else there" if verdict == "different" else "does not run there"
+                    self.notes.append(f"{fact}: the model {how} (it was tried)")
+                    found.append(fact)
+        return tuple(found)
 
     def _try(self, name: str, value: int) -> str:
         key = (name, value)
@@ -66,22 +79,27 @@ class Probe:
         return self._tried[key]
 
     def _compared(self, name: str, value: int) -> str:
-        """same | different | fails."""
+        """same | different | fails | untried (no inputs have that size)."""
         unguarded = self.program.module(check_guards=False)
+        unguarded = copy.deepcopy(unguarded) if self.mutates else unguarded
         for seed in range(_ROUNDS):
             inputs = self._inputs({name: value}, seed)
             if inputs is None:
-                return "fails"
+                return "untried"
             args, kwargs = inputs
             try:
                 with torch.no_grad():
-                    wanted = _copy_model(self.model)(*_copies(args), **_copies(kwargs))
+                    wanted = self._own_model()(*_copies(args), **_copies(kwargs))
                     got = unguarded(*_copies(args), **_copies(kwargs))
             except Exception:  # noqa: BLE001  whatever the model raises at a size that it does not take
                 return "fails"
             if not _close(got, wanted):
                 return "different"
         return "same"
+
+    def _own_model(self) -> Any:
+        """The model itself, or a copy where calls would change its buffers."""
+        return copy.deepcopy(self.model) if self.mutates else self.model
 
     def _inputs(self, values: Mapping[str, int], seed: int) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """The example's arguments at another size: its own elements, shuffled and repeated."""
@@ -139,13 +157,6 @@ def _resized(leaf: torch.Tensor, shape: list[int], generator: torch.Generator) -
 
 def _copies(tree: Any) -> Any:
     return pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), tree)
-
-
-def _copy_model(model: Any) -> Any:
-    """The model itself, or a copy where calls would change its buffers."""
-    import copy
-
-    return copy.deepcopy(model) if any(True for _ in model.buffers()) else model
 
 
 def _close(got: Any, wanted: Any) -> bool:

@@ -62,7 +62,7 @@ class Imported:
         if len(wanted_args) == len(args) and set(wanted) == set(kwargs):
             leaves, again = pytree.tree_flatten((tuple(args), {k: kwargs[k] for k in wanted}))
             if again == self.in_spec:
-                return leaves
+                return list(leaves)
         raise error(f"the arguments are not structured as those of the export: {spec} against {self.in_spec}")
 
     def results(self, given: Any) -> Any:

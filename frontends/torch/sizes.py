@@ -106,20 +106,19 @@ class Sizes:
             return 1 - self.indicator(condition.args[0])
         fact = self.relation(condition)
         a, b = fact.lhs, fact.rhs
-        at_most = lambda x, y: Dim.max(0, Dim.min(1, y - x + 1))  # noqa: E731
         match fact.op:
             case "<=":
-                return at_most(a, b)
+                return _at_most(a, b)
             case "<":
-                return at_most(a + 1, b)
+                return _at_most(a + 1, b)
             case ">=":
-                return at_most(b, a)
+                return _at_most(b, a)
             case ">":
-                return at_most(b + 1, a)
+                return _at_most(b + 1, a)
             case "==":
-                return at_most(a, b) * at_most(b, a)
+                return _at_most(a, b) * _at_most(b, a)
             case "!=":
-                return 1 - at_most(a, b) * at_most(b, a)
+                return 1 - _at_most(a, b) * _at_most(b, a)
 
     def relation(self, expr: Any) -> Compare:
         """A comparison of sizes."""
@@ -143,6 +142,11 @@ class Sizes:
         if kind == "And":
             return tuple(f for part in expr.args for f in self.facts(part))
         return (self.relation(expr),)
+
+
+def _at_most(a: Dim, b: Dim) -> Dim:
+    """1 where a <= b, else 0."""
+    return Dim.max(0, Dim.min(1, b - a + 1))
 
 
 def _whole(dim: Dim) -> Ratio:
@@ -188,7 +192,7 @@ def _term(monomial: Any, coefficient: int) -> Dim:
 
 def _pow(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:
     base, exponent = args
-    if not (isinstance(exponent, sympy.Integer) or isinstance(exponent, int)):
+    if not isinstance(exponent, (sympy.Integer, int)):
         raise unknown(f"{base}**{exponent}", "the exponent is no literal")
     count, b = abs(int(exponent)), sizes._real(base)
     power = Ratio(Dim.product([b.numerator] * count), Dim.product([b.denominator] * count))
@@ -234,7 +238,8 @@ def _on_dims(function: Callable[..., Dim]) -> Callable[[Sizes, tuple[Any, ...]],
 def _shifted(a: Dim, b: Dim, left: bool) -> Dim:
     if not b.is_const:
         raise unknown(f"{a} shifted by {b}", "the shift is no literal")
-    return a * 2**b.value if left else a // 2**b.value
+    factor = 1 << b.value
+    return a * factor if left else a // factor
 
 
 def _same(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:

@@ -77,7 +77,8 @@ def index_put(t: Context, a: Args) -> Operand:
         # The values have the indices' axes where the indexed ones were: they come to the front, like those.
         lead = count + len(rest) - t.rank(values)  # axes that the values lack
         values = t.op("unsqueeze", values, axis=tuple(range(lead))) if lead else values
-        values = permuted(t, values, [*range(first, first + count), *range(first), *range(first + count, t.rank(values))])
+        places = [*range(first, first + count), *range(first), *range(first + count, t.rank(values))]
+        values = permuted(t, values, places)
     out = t.op("index_put", permuted(t, x, order), values, *given, accumulate=bool(a.accumulate))
     return permuted(t, out, [order.index(i) for i in range(rank)])
 
@@ -91,7 +92,9 @@ def masked_put(t: Context, a: Args, mask: Operand) -> Operand:
             "use torch.where(mask, values, x) with values of x's shape",
         )
     value = t.reshaped(t.to(a.values, t.dtype), ())
-    shape = (*t.type(mask).dims, *(1 for _ in range(t.rank(a.self) - t.rank(mask))))
+    for own, size in zip(t.type(mask).dims, t.shape, strict=False):
+        t.need(Compare("==", own, size), f"`{t.target}` takes a mask of the tensor's sizes")
+    shape: tuple[Dim | int, ...] = (*t.type(mask).dims, *(1 for _ in range(t.rank(a.self) - t.rank(mask))))
     return t.op("where", t.reshaped(mask, shape), value, a.self)
 
 

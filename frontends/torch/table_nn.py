@@ -110,7 +110,7 @@ def _places(t: Context, x: Operand, options: dict[str, Any]) -> Operand:
     axes = tuple(range(t.rank(x) - rank, t.rank(x)))
     for taps in np.ndindex(*kernel):
         first = tuple(k * d for k, d in zip(taps, dilation, strict=True))
-        stop = tuple(f + (o - 1) * s + 1 for f, o, s in zip(first, outputs, stride, strict=True))
+        stop = tuple(Dim.max(f + (o - 1) * s + 1, 0) for f, o, s in zip(first, outputs, stride, strict=True))
         value = t.op("slice", wide, axis=axes, start=first, stop=stop, step=stride)
         at = _plane_position(t, axes, first, options, spatial)
         if best is None or place is None:

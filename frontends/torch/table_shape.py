@@ -173,6 +173,12 @@ def padded(t: Context, x: Operand, pad: Sequence[Any], mode: str, value: Any = 0
     """torch lists pairs from the last axis on."""
     rank = t.rank(x)
     pairs = [(0, 0)] * (rank - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    if mode != "constant":
+        for size, pair in zip(t.type(x).dims, pairs, strict=True):
+            least = max(p if isinstance(p, int) else 0 for p in pair)
+            if least > 0:
+                enough = Compare("<=", least + 1 if mode == "reflect" else 1, size)
+                t.need(enough, f"`{t.target}` needs that many elements")
     return t.op("pad", x, pads=tuple(pairs), mode=mode, value=value)
 
 

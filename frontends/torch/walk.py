@@ -76,9 +76,9 @@ def region_of(node: Any, graph_module: Any) -> tuple[Any, tuple[Any, ...]] | Non
 
 def _only_sizes(node: Any) -> bool:
     """Arithmetic of sizes, or an item of several results: nothing of its own to compute."""
-    return node.target is operator.getitem or isinstance(node.meta.get("val"), (*_SYMBOLIC, int, float, bool)) and (
+    return node.target is operator.getitem or (isinstance(node.meta.get("val"), (*_SYMBOLIC, int, float, bool)) and (
         not isinstance(node.target, torch._ops.OpOverload)
-    )
+    ))
 
 
 def missing(graph_module: Any) -> list[tuple[str, Place | None]]:
@@ -89,7 +89,10 @@ def missing(graph_module: Any) -> list[tuple[str, Place | None]]:
 def missing_error(found: list[tuple[str, Place | None]]) -> CompileError:
     """One error that lists every missing operator, why it is, and where the model's code uses it."""
     places: dict[str, list[Place | None]] = {}
-    for name, place in found:
+    for called, place in found:
+        name = called
+        if called.startswith("prims.") and hasattr(torch.ops.aten, called.split(".")[1]):
+            name = f"aten.{called.removeprefix('prims.')}"  # what the model called
         places.setdefault(name, []).append(place)
     said = []
     for name, at in places.items():
