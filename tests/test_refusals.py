@@ -17,6 +17,7 @@ from pliant.runtime.errors import (
     LayoutError,
     LoadError,
     ShapeError,
+    SizeError,
 )
 
 PROGRAM = """\
@@ -259,3 +260,40 @@ def test_integer_division_by_zero(dtype: str, op: str) -> None:
     with pytest.raises(KernelError, match=f"{op}.*at <text>:1"):
         exe(x, y)
     assert exe(x[:0], y[:0]).size == 0
+
+
+HUGE = """func @main(x: f32[n]) -> f32[n, 4611686018427387904] {
+    y = unsqueeze(x, axis=1) z = broadcast_to(y, shape=[n, 4611686018427387904]) return z }"""
+BEYOND_ADDRESSES = "144115188075855872"  # 2^57 elements: their bytes can be counted, but no machine has so many
+LARGE = f"""func @main(x: f32[n]) -> f32[n, {BEYOND_ADDRESSES}] {{
+    y = unsqueeze(x, axis=1) z = broadcast_to(y, shape=[n, {BEYOND_ADDRESSES}]) return z }}"""
+LARGE_WITHIN = f"""func @main(x: f32[n]) -> f32[n] {{
+    y = unsqueeze(x, axis=1) z = broadcast_to(y, shape=[n, {BEYOND_ADDRESSES}])
+    w = cumsum(z, axis=1) s = sum(w, axis=1) return s }}"""
+POWER = f"func @main(x: f32[n]) -> f32[n] where {'*'.join(['n'] * 45)} >= 5 {{ return x }}"
+QUOTIENT = "func @main(x: f32[n], y: f32[7//(n-3)]) -> f32[n] { return x }"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HUGE, "the size of the result .* does not fit into 64 bits; n = 3"),
+        (LARGE, "there is no memory for the result"),
+        (LARGE_WITHIN, "needs .* bytes of memory for intermediate results"),
+        (QUOTIENT, "the check of y: .* divides by zero; n = 3"),
+        (POWER, "does not fit into 64 bits; n = 3"),
+    ],
+    ids=["result", "memory", "arena", "division", "fact"],
+)
+def test_arithmetic_of_sizes(text: str, message: str) -> None:
+    exe = compile_program(text, opt=1)
+    arguments = [zeros(3)] * (2 if "y: f32" in text else 1)
+    with pytest.raises(SizeError, match=message):
+        exe(*arguments)
+
+
+def test_bounds_far_above_any_memory_do_not_matter_to_small_sizes() -> None:
+    text = """func @main(x: f32[n, m]) -> f32[n, m] where n in 0..1000000000, m in 0..1000000000 {
+        y = softmax(x, axis=0) z = softmax(y, axis=1) return z }"""
+    got = compile_program(text, opt=1)(zeros(2, 4))
+    np.testing.assert_allclose(got, np.full((2, 4), 0.25))

@@ -21,6 +21,9 @@ from .report import Line, text
 from .storage import InPlace, Storage, SymBuffer, lifetimes, roots, share_in_place
 
 LARGEST = (1 << 63) - 1
+
+RESERVABLE = 1 << 44
+"""Bytes of address space that a call can count on getting; a bound beyond says nothing of sizes that fit in memory."""
 # What a symbol without an upper bound is taken to be above its lower bound, when plans are compared.
 USUAL_EXTENTS = (64, 1024)
 
@@ -100,7 +103,7 @@ class _Planner:
         self.tools, self.budget_s, self.iterations, self.bindings = tools, budget_s, iterations, bindings
 
     def bound(self, buffer: SymBuffer) -> int | None:
-        """The size at its upper bound, rounded up."""
+        """The size at its upper bound, rounded up; None if there is no bound, or none that can be reserved."""
         _, high = self.tools.facts.bounds(buffer.size_bytes)
         if high is None:
             return None
@@ -110,7 +113,7 @@ class _Planner:
                 f"buffer {buffer.name} takes {buffer.size_bytes} bytes, up to {high}: more than 64-bit sizes can hold",
                 helps=("give its dimensions lower upper bounds",),
             )
-        return size
+        return size if size <= RESERVABLE else None
 
     def score(self, size: Dim) -> float:
         """The mean order of magnitude over the bindings; the lower the better."""
