@@ -40,20 +40,20 @@ def run(made: Made) -> None:
 
 
 @given(made=modules())
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=25)
 def test_compiled_is_interpreted(made: Made) -> None:
     run(made)
 
 
 @pytest.mark.slow
 @given(made=modules(functions=4, steps=25))
-@settings(RELAXED, max_examples=250)
+@settings(RELAXED, max_examples=120)
 def test_compiled_is_interpreted_long(made: Made) -> None:
     run(made)
 
 
 @given(text=programs(rounded=False), seed=st.integers(0, 9))
-@settings(RELAXED, max_examples=30)
+@settings(RELAXED, max_examples=15)
 def test_awkward_values(text: str, seed: int) -> None:
     """Infinities, NaN, zeros, the ends of the integers: elementwise programs are computed to the bit."""
     module = infer_module(parse_module(text))
@@ -97,7 +97,7 @@ PIPELINES["the pipeline twice"] = (*graph_pipeline(), *graph_pipeline())
 
 @pytest.mark.parametrize("name", PIPELINES)
 @given(made=modules(functions=2, steps=15), binding=st.sampled_from(BINDINGS))
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=15)
 def test_passes_keep_the_meaning(name: str, made: Made, binding: Mapping[str, int]) -> None:
     note(print_module(made.module, types=False))
     after = run_passes(PIPELINES[name], made.module, [hook])
