@@ -31,6 +31,9 @@ from .target import Target
 LONG_HOST = 100_000
 """Characters of host code beyond which it is not optimised: long straight lines, run once a call, slow to compile."""
 
+FEW_CONTRACTIONS = 4
+"""Fewer contractions than this compile in one object: their micro-kernels cost as much as they do."""
+
 Source = Module | str | Path
 Progress = Callable[[str], None]
 """Called with a few words when a stage begins."""
@@ -132,16 +135,25 @@ class Compilation:
         )
 
 
-def split(program: Program, parts: int = 2) -> dict[str, range]:
+def split(program: Program) -> dict[str, range]:
     """Kernels dealt to objects that compile side by side.
 
-    Contractions, which stand last, stay together, for they share micro-kernels.
+    Contractions, which stand last, share micro-kernels, of which every object has its own: few stay together.
     """
+    total = len(program.kernels)
     light = sum(1 for k in program.kernels if not is_contraction(k))
-    step = max(1, -(-light // parts))
-    dealt = {f"kernels{p}": range(p * step, min(light, (p + 1) * step)) for p in range(parts)}
-    dealt["contractions"] = range(light, len(program.kernels))
+    dealt = {
+        **_halves("kernels", range(light), 2),
+        **_halves("contractions", range(light, total), FEW_CONTRACTIONS),
+    }
     return {name: picked for name, picked in dealt.items() if picked}
+
+
+def _halves(name: str, positions: range, few: int) -> dict[str, range]:
+    if len(positions) < few:
+        return {name: positions}
+    middle = len(positions) // 2
+    return {f"{name}0": positions[:middle], f"{name}1": positions[middle:]}
 
 
 def const_array(const: Const) -> np.ndarray:
