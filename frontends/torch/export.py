@@ -19,7 +19,7 @@ from ...ir.types import DType
 from .advice import export_advice
 from .context import NeedFact, is_tensor
 from .facts import Known, known_facts, shape_env
-from .names import Names, symbol_names, user_bounds
+from .names import Names, UserSizes, automatic, symbol_names
 from .probe import Probe, Settle
 from .program import Imported, Result
 from .promote import dtype_of
@@ -68,12 +68,18 @@ def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dy
     try:
         with _quiet(), _every_size():
             return torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
-    except Exception as first:  # noqa: BLE001  whatever torch raises is the user's to read
-        try:
-            with _quiet():
-                return torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
-        except Exception:  # noqa: BLE001
-            raise export_advice(first) from first
+    except Exception as first:
+        again: list[tuple[AbstractContextManager[Any], dict[str, Any]]] = [(nullcontext(), given)]
+        if "Constraints violated" in str(first):
+            # torch asks more of the sizes than the model does; what the user said of them is checked by us instead.
+            again.append((_every_size(), {"dynamic_shapes": automatic(dynamic_shapes)}))
+        for mode, options in again:
+            try:
+                with _quiet(), mode:
+                    return torch.export.export(model, tuple(args), dict(kwargs or {}), **options)
+            except Exception:  # noqa: BLE001
+                continue
+        raise export_advice(first) from first
 
 
 def _apart(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -148,10 +154,11 @@ class _Import:
         environment = shape_env(program)
         self.sizes = Sizes(names, environment.replace if environment is not None else lambda e: e)
         self.symbols = self._symbols()
-        lower = user_bounds(self.dynamic_shapes, names, program)
+        said = UserSizes(program, self.dynamic_shapes)
+        lower = said.lower(names)
         probe = self._probe(lower)
         settle: Settle = probe.settle if probe is not None else lambda fact: (fact,)
-        known = known_facts(program, self.sizes, lower, self.symbols, settle)
+        known = known_facts(program, self.sizes, lower, self.symbols, settle, said.facts(self.sizes))
         if probe is not None:
             self.extra += probe.small(self.symbols, Facts(known.facts))
         clash = Facts(known.facts).contradiction()

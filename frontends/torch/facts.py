@@ -49,15 +49,19 @@ def known_facts(
     own_lower: Mapping[str, int],
     symbols: Iterable[str],
     settle: Settle = lambda fact: (fact,),
+    said: Iterable[Fact] = (),
 ) -> Known:
     """Facts over `symbols`, the sizes that parameters bind.
 
     `own_lower` are lower bounds that the user has set (by symbol): they stay, whatever their value.  `settle` says what
-    is left of a guard that the model's own code asked for.
+    is left of a guard that the model's own code asked for; `said` are facts from the user.
     """
     scope = frozenset(symbols)
     facts, notes, relaxed = _ranges(program, sizes, own_lower, scope)
     collected = Facts(facts)
+    for own in said:
+        if own.symbols <= scope and not collected.prove(own):
+            collected = collected.add(own)
     for guard in (*_live_guards(program, sizes), *_stored_guards(program, sizes), *_asserted(program, sizes)):
         fact = guard.fact
         if not fact.symbols <= scope or not (guard.own or _helps(fact)):

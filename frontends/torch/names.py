@@ -11,7 +11,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ...ir.diagnostics import error
+from ...ir.dims import Dim
+from ...ir.facts import Compare, Fact, InRange
 from ...ir.types import DType
+from .sizes import Sizes
 
 _WORDS = """
 return yield where else func in inout if while scan weight const update bind likely do over
@@ -48,17 +52,88 @@ class Names:
 def symbol_names(program: Any, dynamic_shapes: Any) -> dict[str, str]:
     """torch's symbols (`s17`) to names: those of the Dims that the user gave, else torch's own."""
     symbols = sorted({str(s) for value in _tensors(program) for d in value.shape for s in _free(d)})
-    given = {symbol: name for symbol, name, _ in _user_dims(program, dynamic_shapes)}
+    given = UserSizes(program, dynamic_shapes).names()
     taken = Names(())
     return {s: taken.fresh(given.get(s, s)) for s in sorted(symbols, key=lambda s: (s not in given, s))}
 
 
-def user_bounds(dynamic_shapes: Any, names: dict[str, str], program: Any) -> dict[str, int]:
-    """Lower bounds that the user wrote, by our names."""
-    return {
-        names[symbol]: int(low) for symbol, _, low in _user_dims(program, dynamic_shapes)
-        if low is not None and symbol in names
-    }  # fmt: skip
+def automatic(dynamic_shapes: Any) -> Any:
+    """The same shapes with every named or derived Dim left to torch."""
+
+    def freed(x: Any) -> Any:
+        return torch.export.Dim.AUTO if _is_named(x) else x
+
+    return pytree.tree_map(freed, dynamic_shapes, is_leaf=_is_named)
+
+
+@dataclass(frozen=True)
+class UserSizes:
+    """What the user's `dynamic_shapes` say of the sizes of a program's inputs."""
+
+    program: Any
+    dynamic_shapes: Any
+
+    def names(self) -> dict[str, str]:
+        """Names of the Dims by torch's symbols."""
+        return {symbol: root.__name__ for symbol, root in self._roots()}
+
+    def lower(self, names: dict[str, str]) -> dict[str, int]:
+        """Lower bounds by our names."""
+        return {names[symbol]: int(root.min) for symbol, root in self._roots() if symbol in names}
+
+    def facts(self, sizes: Sizes) -> tuple[Fact, ...]:
+        """Bounds, equality and derivation of the Dims; CompileError where torch has fixed one to a number."""
+        found: list[Fact] = []
+        first: dict[str, Dim] = {}
+        derived: list[tuple[Dim, Any]] = []
+        for name, axis, size, dim in self._sizes():
+            if isinstance(size, int):
+                raise error(
+                    f"dynamic_shapes leave size {axis} of `{name}` open ({dim.__name__}), but torch.export fixed it to "
+                    f"{size}: the model, or the example, works for that number only",
+                    helps=("use x.shape in the model instead of a number, and an example size that stands for others",),
+                )
+            ours = sizes.dim(size)
+            if hasattr(dim, "root"):
+                derived.append((ours, dim))
+                continue
+            found.append(InRange(ours, max(0, int(dim.min)), int(dim.max) if dim.max < _NO_BOUND else None))
+            if dim.__name__ in first:
+                found.append(Compare("==", ours, first[dim.__name__]))
+            first.setdefault(dim.__name__, ours)
+        for ours, dim in derived:
+            if dim.root.__name__ in first:
+                found.append(Compare("==", ours, dim.fn(first[dim.root.__name__])))
+        return tuple(found)
+
+    def _roots(self) -> Iterator[tuple[str, Any]]:
+        for _, _, size, dim in self._sizes():
+            symbols = list(_free(size))
+            if len(symbols) == 1 and (hasattr(dim, "root") or size.node.expr.is_Symbol):
+                yield str(symbols[0]), getattr(dim, "root", dim)
+
+    def _sizes(self) -> Iterator[tuple[str, int, Any, Any]]:
+        """(input, axis, its size in the program, the user's Dim)."""
+        if self.dynamic_shapes is None:
+            return
+        program = self.program
+        metas = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+        inputs = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+        for name, shape in zip(inputs, _leaves(program, self.dynamic_shapes), strict=False):
+            value = metas.get(name)
+            if isinstance(value, torch.Tensor) and shape:
+                items = shape.items() if isinstance(shape, dict) else enumerate(shape)
+                for axis, dim in items:
+                    if _is_named(dim):
+                        yield name, axis, value.shape[axis], dim
+
+
+_NO_BOUND = 1 << 62
+
+
+def _is_named(dim: Any) -> bool:
+    """A torch.export.Dim with a name and bounds, or derived from one (AUTO and the like have none)."""
+    return hasattr(dim, "__name__") and (hasattr(dim, "root") or (hasattr(dim, "min") and hasattr(dim, "max")))
 
 
 def _tensors(program: Any) -> Iterator[Any]:
@@ -70,29 +145,6 @@ def _tensors(program: Any) -> Iterator[Any]:
 
 def _free(size: Any) -> Iterable[Any]:
     return size.node.expr.free_symbols if isinstance(size, torch.SymInt) else ()
-
-
-def _user_dims(program: Any, dynamic_shapes: Any) -> Iterator[tuple[str, str, int | None]]:
-    """(torch's symbol, the user's name, the user's lower bound) of every size that has a Dim of its own."""
-    if dynamic_shapes is None:
-        return
-    metas = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
-    inputs = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
-    for name, shape in zip(inputs, _leaves(program, dynamic_shapes), strict=False):
-        value = metas.get(name)
-        if not isinstance(value, torch.Tensor) or not shape:
-            continue
-        items = shape.items() if isinstance(shape, dict) else enumerate(shape)
-        for axis, dim in items:
-            size = value.shape[axis]
-            own = getattr(dim, "__name__", None)
-            if not isinstance(size, torch.SymInt) or not own or not hasattr(dim, "min"):
-                continue
-            symbols = list(size.node.expr.free_symbols)
-            if size.node.expr.is_Symbol and not hasattr(dim, "root"):
-                yield str(symbols[0]), own, dim.min
-            elif hasattr(dim, "root") and len(symbols) == 1:
-                yield str(symbols[0]), dim.root.__name__, dim.root.min
 
 
 def _leaves(program: Any, dynamic_shapes: Any) -> list[Any]:

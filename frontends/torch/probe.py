@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ...ir.dims import Dim
+from ...ir.dims import Dim, linear
 from ...ir.facts import Compare, Fact, Facts, InRange
 from .sizes import Sizes
 
@@ -40,7 +40,7 @@ class Probe:
     lower: Mapping[str, int]
     mutates: bool
     notes: list[str] = field(default_factory=list)
-    _tried: dict[tuple[str, int], str] = field(default_factory=dict)
+    _asked: dict[str, dict[int, Compare]] = field(default_factory=dict)  # guards let go, by symbol and size
 
     def settle(self, fact: Compare) -> tuple[Fact, ...]:
         """What is left of a guard of the model's own code: nothing where `small` decides, for it keeps out 0 or 1."""
@@ -50,47 +50,56 @@ class Probe:
         out = [v for v in range(64) if not _holds(fact, name, v)]
         if not out or not set(out) <= set(_SMALL) or not _holds(fact, name, 1 << 20):
             return (fact,)
-        allowed = [v for v in out if v >= self.lower.get(name, 0)]
-        same = [str(v) for v in allowed if self._try(name, v) == "same"]
-        if same:
-            said = f"the model's code asks for {fact}, but gives the same there (it was tried)"
-            self.notes.append(f"{name} may be {' and '.join(same)}: {said}")
+        self._asked.setdefault(name, {}).update(dict.fromkeys(out, fact))
         return ()
 
     def small(self, symbols: Iterable[str], known: Facts) -> tuple[Fact, ...]:
         """Facts that keep out the sizes 0 and 1 at which the model does something else, or nothing at all."""
         found: list[Fact] = []
-        for name in sorted(symbols):
+        names = sorted(symbols)
+        for name in names:
             for value in _SMALL:
-                fact = InRange(name, 1) if value == 0 else Compare("!=", name, 1)
-                if value < self.lower.get(name, 0) or known.add(*found).prove(fact):
+                fact: Fact = InRange(name, 1) if value == 0 else Compare("!=", name, 1)
+                facts = known.add(*found)
+                if value < self.lower.get(name, 0) or facts.prove(fact):
                     continue
-                verdict = self._try(name, value)
-                if verdict in ("different", "fails"):
+                asked = self._asked.get(name, {}).get(value)
+                verdict = self._verdict(name, value, names, facts)
+                if verdict == "same" and asked is not None:
+                    said = f"the model's code asks for {asked}, but gives the same there (it was tried)"
+                    self.notes.append(f"{name} may be {value}: {said}")
+                elif verdict == "untried" and asked is not None:
+                    found.append(fact)
+                elif verdict in ("different", "fails"):
                     how = "gives something else there" if verdict == "different" else "does not run there"
                     self.notes.append(f"{fact}: the model {how} (it was tried)")
                     found.append(fact)
         return tuple(found)
 
-    def _try(self, name: str, value: int) -> str:
-        key = (name, value)
-        if key not in self._tried:
-            self._tried[key] = self._compared(name, value)
-        return self._tried[key]
+    def _verdict(self, name: str, value: int, names: Sequence[str], known: Facts) -> str:
+        """With the example's other sizes, or all sizes as small, where the facts allow one of these."""
+        for binding in ({name: value}, dict.fromkeys(names, value)):
+            sizes = self._example() | binding
+            try:
+                allowed = known.holds(sizes)
+            except (KeyError, ZeroDivisionError):
+                continue
+            if allowed:
+                return self._compared(sizes)
+        return "untried"
 
-    def _compared(self, name: str, value: int) -> str:
+    def _compared(self, sizes: Mapping[str, int]) -> str:
         """same | different | fails | untried (no inputs have that size)."""
         unguarded = self.program.module(check_guards=False)
-        unguarded = copy.deepcopy(unguarded) if self.mutates else unguarded
         for seed in range(_ROUNDS):
-            inputs = self._inputs({name: value}, seed)
+            inputs = self._inputs(sizes, seed)
             if inputs is None:
                 return "untried"
             args, kwargs = inputs
             try:
                 with torch.no_grad():
                     wanted = self._own_model()(*_copies(args), **_copies(kwargs))
-                    got = unguarded(*_copies(args), **_copies(kwargs))
+                    got = (copy.deepcopy(unguarded) if self.mutates else unguarded)(*_copies(args), **_copies(kwargs))
             except Exception:  # noqa: BLE001  whatever the model raises at a size that it does not take
                 return "fails"
             if not _close(got, wanted):
@@ -105,17 +114,13 @@ class Probe:
         """The example's arguments at another size: its own elements, shuffled and repeated."""
         generator = torch.Generator().manual_seed(seed)
         leaves, spec = pytree.tree_flatten((tuple(self.args), dict(self.kwargs)))
-        names = [s.arg.name for s in self.program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
-        metas = {n.name: n.meta.get("val") for n in self.program.graph.nodes if n.op == "placeholder"}
-        binding = dict(self._example(leaves, names, metas)) | dict(values)
         made: list[Any] = []
-        for leaf, name in zip(leaves, names, strict=True):
-            meta = metas.get(name)
+        for leaf, meta in zip(leaves, self._metas(), strict=True):
             if not isinstance(leaf, torch.Tensor) or not isinstance(meta, torch.Tensor):
                 made.append(leaf)
                 continue
             try:
-                shape = [self.sizes.dim(d).evaluate(binding) for d in meta.shape]
+                shape = [self.sizes.dim(d).evaluate(values) for d in meta.shape]
             except (KeyError, ZeroDivisionError):
                 return None
             if min(shape, default=0) < 0:
@@ -124,15 +129,22 @@ class Probe:
         args, kwargs = pytree.tree_unflatten(made, spec)
         return args, kwargs
 
-    def _example(self, leaves: Sequence[Any], names: Sequence[str], metas: Mapping[str, Any]) -> list[tuple[str, int]]:
-        found: list[tuple[str, int]] = []
-        for leaf, name in zip(leaves, names, strict=True):
-            meta = metas.get(name)
+    def _metas(self) -> list[Any]:
+        """What torch knows of each user input."""
+        names = [s.arg.name for s in self.program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+        metas = {n.name: n.meta.get("val") for n in self.program.graph.nodes if n.op == "placeholder"}
+        return [metas.get(name) for name in names]
+
+    def _example(self) -> dict[str, int]:
+        """The sizes of the example's arguments."""
+        found: dict[str, int] = {}
+        for leaf, meta in zip(pytree.tree_leaves((tuple(self.args), dict(self.kwargs))), self._metas(), strict=True):
             if isinstance(leaf, torch.Tensor) and isinstance(meta, torch.Tensor):
                 for d, n in zip(meta.shape, leaf.shape, strict=True):
-                    own = self.sizes.dim(d).name
-                    if own is not None:
-                        found.append((own, n))
+                    dim = self.sizes.dim(d)
+                    split = linear(dim, min(dim.symbols)) if len(dim.symbols) == 1 else None
+                    if split is not None and split[0].is_const and split[1].is_const and split[0].value:
+                        found.setdefault(min(dim.symbols), (n - split[1].value) // split[0].value)
         return found
 
 

@@ -43,6 +43,21 @@ class Imported:
     in_spec: Any = field(repr=False, default=None)
     out_spec: Any = field(repr=False, default=None)
 
+    @property
+    def direct(self) -> int | None:
+        """How many arguments a call has that are `main`'s own, in order, with one tensor as its only result.
+
+        None where arguments or results have structure that a call must take apart or put together.
+        """
+        spec = self.in_spec
+        plain = spec is not None and not self.fixed and None not in self.inputs and not self.state
+        if not plain or [r.kind for r in self.outputs] != ["tensor"] or self.outputs[0].position != 0:
+            return None
+        args, kwargs = pytree.tree_unflatten(range(spec.num_leaves), spec)
+        flat = not kwargs and list(args) == list(range(len(args)))
+        leaf = self.out_spec is None or self.out_spec.is_leaf()
+        return len(args) if flat and leaf and self.out_spec is not None else None
+
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """torch's arguments as those of `main` (buffers not among them)."""
         leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))

@@ -117,21 +117,30 @@ def scatter(reduce: str) -> Row:
     return row
 
 
-_REDUCES = {"sum": "add", "amax": "max", "amin": "min", "mean": "mean"}
+_REDUCES = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean": "mean"}
 
 
 def scatter_reduce(t: Context, a: Args) -> Operand:
     """Without `include_self` the places that are written start from what changes nothing."""
-    if a.reduce not in _REDUCES:
-        raise t.fail(f"`reduce={a.reduce}` is not supported", f"there are {', '.join(_REDUCES)}")
     reduce, x = _REDUCES[a.reduce], a.self
     if a.include_self:
         return scattered(t, x, a.dim, a.index, a.src, reduce)
     if reduce == "mean":
-        raise t.fail("`mean` without `include_self` is not supported")
-    neutral = {"add": 0, "max": _extreme(t.dtype, -1), "min": _extreme(t.dtype, 1)}[reduce]
+        return _mean_of_written(t, a)
+    neutral = {"add": 0, "mul": 1, "max": _extreme(t.dtype, -1), "min": _extreme(t.dtype, 1)}[reduce]
     start = scattered(t, x, a.dim, a.index, t.tensor(neutral, t.dtype), "set")
     return scattered(t, start, a.dim, a.index, a.src, reduce)
+
+
+def _mean_of_written(t: Context, a: Args) -> Operand:
+    """Sums and counts apart; a place that nothing is written to keeps its own value."""
+    zeros = t.op("zeros", shape=t.type(a.self).dims, dtype=t.dtype)
+    none = t.op("zeros", shape=t.type(a.self).dims, dtype=DType.i64)
+    total = scattered(t, zeros, a.dim, a.index, a.src, "add")
+    count = scattered(t, none, a.dim, a.index, t.tensor(1, DType.i64), "add")
+    least = t.op("cast", t.op("maximum", count, 1), dtype=t.dtype)
+    mean = t.op("div" if t.dtype.is_float else "floordiv", total, least)
+    return t.op("where", t.op("gt", count, 0), mean, a.self)
 
 
 def _extreme(dtype: DType, sign: int) -> float | int:
