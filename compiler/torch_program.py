@@ -28,6 +28,7 @@ class TorchProgram:
         self.executable = executable
         self.state = {name: np.array(value) for name, value in imported.state.items()}
         self._lock = Lock()
+        self._direct = imported.direct
 
     @property
     def module(self) -> Any:
@@ -40,6 +41,8 @@ class TorchProgram:
         return self.imported.notes
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == self._direct and not kwargs:
+            return self.executable(*args)
         given = self.imported.arguments(args, kwargs)
         if not self.state:
             return self.imported.results(self.executable(**given))
