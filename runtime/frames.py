@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from .errors import SizeError
 from .layout import WORD, Slot
-from .memory import Region, round_up
+from .memory import Region, physical_memory, round_up
 
 _CHUNK = 1 << 16
 
@@ -17,9 +17,10 @@ _CHUNK = 1 << 16
 class Frame:
     """One frame: its slots, its address, and the memory that its calls work in."""
 
-    __slots__ = ("_pin", "address", "buffer", "region")
+    __slots__ = ("_pin", "address", "at_bound", "buffer", "region")
 
-    def __init__(self, template: bytes) -> None:
+    def __init__(self, template: bytes, at_bound: bool = False) -> None:
+        self.at_bound = at_bound
         self.buffer = bytearray(template)
         self._pin = (ctypes.c_char * len(template)).from_buffer(self.buffer)
         self.address = ctypes.addressof(self._pin)
@@ -34,7 +35,16 @@ class Frame:
         struct.pack_into("@q", self.buffer, slot * WORD, value)
 
     def grow(self, needed: int) -> None:
-        """Replaces the memory by at least `needed` bytes; SizeError when the system has not as many."""
+        """Replaces the memory by at least `needed` bytes; SizeError when the system has not as many.
+
+        What is planned at the bound is address space, of which a call touches what its sizes need.  What is computed
+        from the sizes of a call is needed whole, and the system would end the process that uses what there is not.
+        """
+        if not self.at_bound and needed > physical_memory():
+            raise SizeError(
+                f"this call needs {needed} bytes of memory for intermediate results, and the machine has "
+                f"{physical_memory()}"
+            )
         if self.region is not None:
             # Sizes that go up little by little do not ask the system each time.
             needed = max(needed, self.region.size + self.region.size // 4)
@@ -53,7 +63,8 @@ class FramePool:
     """Frames of one function that are not in use. `template` holds what does not change between calls."""
 
     template: bytes
+    at_bound: bool = False
     free: deque[Frame] = field(default_factory=deque)
 
     def make(self) -> Frame:
-        return Frame(self.template)
+        return Frame(self.template, self.at_bound)

@@ -44,6 +44,11 @@ class Advice(enum.IntEnum):
     WIPE_ON_FORK = 18
 
 
+def physical_memory() -> int:
+    """Bytes of memory that the machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * PAGE
+
+
 def round_up(size: int, multiple: int) -> int:
     return -(-size // multiple) * multiple
 

@@ -297,3 +297,16 @@ def test_bounds_far_above_any_memory_do_not_matter_to_small_sizes() -> None:
         y = softmax(x, axis=0) z = softmax(y, axis=1) return z }"""
     got = compile_program(text, opt=1)(zeros(2, 4))
     np.testing.assert_allclose(got, np.full((2, 4), 0.25))
+
+
+def test_more_memory_than_the_machine_has_is_refused() -> None:
+    text = """func @main(x: f32[n]) -> f32[n] {
+        y = unsqueeze(x, axis=1)
+        z = broadcast_to(y, shape=[n, 1000000000000])
+        w = cumsum(z, axis=1)
+        s = sum(w, axis=1)
+        return s
+    }"""
+    exe = pliant.compile(text)
+    with pytest.raises(pliant.PliantError, match="bytes of memory for intermediate results, and the machine has"):
+        exe(np.ones(3, np.float32))
