@@ -307,6 +307,6 @@ def test_more_memory_than_the_machine_has_is_refused() -> None:
         s = sum(w, axis=1)
         return s
     }"""
-    exe = pliant.compile(text)
-    with pytest.raises(pliant.PliantError, match="bytes of memory for intermediate results, and the machine has"):
+    exe = compile_program(text)
+    with pytest.raises(PliantError, match="bytes of memory for intermediate results, and the machine has"):
         exe(np.ones(3, np.float32))
