@@ -82,3 +82,12 @@ def test_cheap_value_read_at_another_place_costs_no_kernel() -> None:
 def test_constants_made_by_folding_are_in_the_artifact() -> None:
     text = "const @c : f32[3] = [1.0, 2.0, 3.0]\nfunc @main() -> f32[3] { y = add(@c, 1.0) return y }"
     np.testing.assert_array_equal(run(text), [2.0, 3.0, 4.0])
+
+
+def test_a_long_chain_of_operators_in_one_kernel() -> None:
+    lines = [f"x{i + 1} = {'mul' if i % 2 else 'add'}(x{i}, {1 + i / 1000})" for i in range(300)]
+    text = "func @main(x0: f32[n]) -> f32[n] {\n" + "\n".join(lines) + "\nreturn x300 }"
+    x = wanted = np.array([0.5, -1.0], np.float32)
+    for i in range(300):
+        wanted = wanted * np.float32(1 + i / 1000) if i % 2 else wanted + np.float32(1 + i / 1000)
+    np.testing.assert_allclose(run(text, x), wanted, rtol=1e-4)

@@ -182,10 +182,36 @@ class _Rows:
 
     def _value(self, name: str) -> Expr:
         """The member's element of this iteration."""
-        known = self.memo.get(name)
-        if known is None:
-            known = self.memo[name] = self._fetch(name)
-        return known
+        if name not in self.memo:
+            for first in self._missing(name):
+                self.memo[first] = self._fetch(first)
+        return self.memo[name]
+
+    def _missing(self, name: str) -> list[str]:
+        """The members that `name` is made of and that have no value yet, each after its own, `name` last.
+
+        So that each finds its operands at hand: computing them on demand would nest as deep as the longest chain.
+        """
+        order: dict[str, None] = {}
+        opened: set[str] = set()
+        waiting = [name]
+        while waiting:
+            top = waiting[-1]
+            if top in opened or top in self.memo:
+                waiting.pop()
+                if top in opened:
+                    order.setdefault(top)
+                continue
+            opened.add(top)
+            if not self._at_hand(top):
+                inputs = (v for v in self.nodes[top].inputs if isinstance(v, str) and v in self.nodes)
+                waiting += [v for v in inputs if v not in opened and v not in self.memo][::-1]
+        return list(order)
+
+    def _at_hand(self, name: str) -> bool:
+        """Is it read from where an earlier pass has put it?"""
+        earlier = bool(self.group.axes) and self.stage[name] < self.current
+        return name in self.reduced or earlier and (name in self.scratch or name in self.stored)
 
     def _fetch(self, name: str) -> Expr:
         if name in self.reduced:
