@@ -69,7 +69,9 @@ def known_facts(
         for left in settle(fact) if guard.own else (fact,):
             if not collected.prove(left):
                 collected = collected.add(left)
-    return Known(collected.facts, tuple(notes), tuple(relaxed))
+    nothing = Facts()  # sizes are not negative, which need not be said
+    told = tuple(f for f in collected.facts if not nothing.prove(f))
+    return Known(told, tuple(notes), tuple(relaxed))
 
 
 def _ranges(

@@ -54,7 +54,9 @@ def symbol_names(program: Any, dynamic_shapes: Any) -> dict[str, str]:
     symbols = sorted({str(s) for value in _tensors(program) for d in value.shape for s in _free(d)})
     given = UserSizes(program, dynamic_shapes).names()
     taken = Names(())
-    return {s: taken.fresh(given.get(s, s)) for s in sorted(symbols, key=lambda s: (s not in given, s))}
+    # Sizes of one Dim are one size here, even if torch has a symbol for each.
+    words = {name: taken.fresh(name) for name in sorted(set(given.values()))}
+    return {s: words[given[s]] if s in given else taken.fresh(s) for s in symbols}
 
 
 def automatic(dynamic_shapes: Any) -> Any:
@@ -87,13 +89,13 @@ class UserSizes:
         first: dict[str, Dim] = {}
         derived: list[tuple[Dim, Any]] = []
         for name, axis, size, dim in self._sizes():
-            if isinstance(size, int):
+            ours = sizes.dim(size)
+            if ours.is_const:
                 raise error(
                     f"dynamic_shapes leave size {axis} of `{name}` open ({dim.__name__}), but torch.export fixed it to "
-                    f"{size}: the model, or the example, works for that number only",
+                    f"{ours}: the model, or the example, works for that number only",
                     helps=("use x.shape in the model instead of a number, and an example size that stands for others",),
                 )
-            ours = sizes.dim(size)
             if hasattr(dim, "root"):
                 derived.append((ours, dim))
                 continue
@@ -109,7 +111,7 @@ class UserSizes:
     def _roots(self) -> Iterator[tuple[str, Any]]:
         for _, _, size, dim in self._sizes():
             symbols = list(_free(size))
-            if len(symbols) == 1 and (hasattr(dim, "root") or size.node.expr.is_Symbol):
+            if len(symbols) == 1 and hasattr(dim, "root") != size.node.expr.is_Symbol:
                 yield str(symbols[0]), getattr(dim, "root", dim)
 
     def _sizes(self) -> Iterator[tuple[str, int, Any, Any]]:
