@@ -21,7 +21,7 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     ("data-dependent", "a branch or size of the model depends on values; use torch.where, or masks of a fixed size"),
     ("Data-dependent", "a branch or size of the model depends on values; use torch.where, or masks of a fixed size"),
     ("alias", "give the export separate tensors (x.clone()) for arguments that may differ later"),
-    ("train", "call model.eval() first"),
+    ("training", "call model.eval() first"),
 )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,10 +98,24 @@ def _apart(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[Seque
     return made
 
 
-def _every_size() -> AbstractContextManager[Any]:
+@contextmanager
+def _every_size() -> Iterator[None]:
+    """Without what would settle sizes by the example's: torch's 0/1 rule, and its choice of memory formats.
+
+    torch's stand-in for a convolution asks which backend would run it, which fixes a size that happens to be 1 in the
+    example; its meta kernel asks nothing (and strides are of no concern here).
+    """
+    from torch._subclasses import fake_impls
     from torch.fx.experimental import _config
 
-    return _config.patch(backed_size_oblivious=True) if hasattr(_config, "backed_size_oblivious") else nullcontext()
+    oblivious = _config.patch(backed_size_oblivious=True) if hasattr(_config, "backed_size_oblivious") else nullcontext()
+    stand_ins = getattr(fake_impls, "op_implementations_dict", {})
+    held = {op: stand_ins.pop(op) for op in (torch.ops.aten.convolution.default,) if op in stand_ins}
+    try:
+        with oblivious:
+            yield
+    finally:
+        stand_ins.update(held)
 
 
 def _quiet() -> AbstractContextManager[Any]:
