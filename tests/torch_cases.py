@@ -196,6 +196,7 @@ SHAPE: Mapping[str, Case] = {
     "aten.ones_like.default": lambda c: torch.ones_like(c.k),
     "aten.empty.memory_format": lambda c: torch.empty(c.x.shape[0], 3).fill_(1.0),
     "aten.empty_strided.default": lambda c: torch.empty_strided((2, 3), (3, 1)).fill_(1.0),
+    "aten.empty_permuted.default": lambda c: torch.empty_permuted((2, 3), (1, 0)).fill_(1.0),
     "aten.arange.start_step": lambda c: (torch.arange(1, 20, 3), torch.arange(0, 1, 0.3), torch.arange(5, -5, -2)),
     "aten.arange.start": lambda c: aten.arange.start(2, c.x.shape[0] + 2),
     "aten.arange.default": lambda c: (
@@ -243,6 +244,9 @@ REDUCE: Mapping[str, Case] = {
     "aten.std.default": over("std.default"),
     "aten.var_mean.correction": lambda c: aten.var_mean.correction(c.s, [1], correction=0),
     "aten.std_mean.correction": lambda c: aten.std_mean.correction(c.s, [1]),
+    "aten.cummax.default": lambda c: (c.x.cummax(1), (c.x.trunc() / c.x.trunc()).cummax(0), c.i.cummax(0)),
+    "aten.cummin.default": lambda c: (c.x.cummin(1), c.i.trunc().cummin(1), c.k.cummin(0)[0]),
+    "aten.logcumsumexp.default": lambda c: (c.x.logcumsumexp(1), (c.x * 99).logcumsumexp(0)),
     "aten.cumsum.default": lambda c: (c.x.cumsum(1), c.k.cumsum(0)),
     "aten.cumprod.default": over("cumprod.default", 0),
     "aten.linalg_vector_norm.default": lambda c: [
@@ -339,6 +343,8 @@ INDEX: Mapping[str, Case] = {
         aten.index_put.default(c.s, [None, c.a], torch.tensor(2.0)),
         aten.index_put.default(c.w, [c.a, c.a % 2], torch.ones(5, 3, 3), True),
         aten.index_put.default(c.x, [c.k], torch.tensor(9.0)),
+        aten.index_put.default(c.x, [c.k], torch.tensor([2.0]), True),
+        aten.index_put.default(c.w, [torch.arange(6) % 2 == 0], c.w[1:4] * 2),
         aten.index_put.default(c.z, [None, c.a[:1]], c.z[:, :1] * 2),
     ],
     "aten._unsafe_index_put.default": lambda c: aten._unsafe_index_put.default(c.s, [None, c.a], c.s[:, :5] * 0),
@@ -347,7 +353,8 @@ INDEX: Mapping[str, Case] = {
     "aten.scatter_add.default": lambda c: c.s.scatter_add(1, c.a[:3].expand(c.s.shape[0], 3), c.s[:, 3:]),
     "aten.scatter_reduce.two": lambda c: [
         aten.scatter_reduce.two(c.s, 1, c.a[:3].expand(c.s.shape[0], 3), c.s[:, 3:], r, include_self=own)
-        for r, own in (("sum", True), ("amax", True), ("amin", False), ("mean", True), ("sum", False))
+        for r in ("sum", "prod", "amax", "amin", "mean")
+        for own in (True, False)
     ],
     "aten.slice_scatter.default": lambda c: (
         aten.slice_scatter.default(c.s, c.s[:, :2] * 2, 1, 1, 3),

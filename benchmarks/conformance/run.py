@@ -137,7 +137,7 @@ def chosen(options: argparse.Namespace, have: Mapping[str, Record]) -> Iterator[
         if wanted:
             if name in wanted or op.name in wanted:
                 yield name, op
-        elif name not in have or options.again == "all" or options.again == "failed" and _failed(have[name]):
+        elif name not in have or options.again == "all" or (options.again == "failed" and _failed(have[name])):
             yield name, op
 
 
@@ -148,11 +148,9 @@ def _failed(record: Record) -> bool:
 def summary(records: Mapping[str, Record], expected: Mapping[str, str]) -> str:
     """The totals, and where they differ from what is known."""
     totals = Counter(r["verdict"] for r in records.values())
-    out = [
-        f"{len(records)} operators: " + ", ".join(f"{n} {s}" for s, n in totals.most_common()),
-        f"{sum(r['passed'] for r in records.values())} of {sum(r['samples'] for r in records.values())} samples pass, "
-        f"{sum(r['twice'] for r in records.values())} of them run at two sizes",
-    ]
+    samples, passed, twice = (sum(r[key] for r in records.values()) for key in ("samples", "passed", "twice"))
+    out = [f"{len(records)} operators: " + ", ".join(f"{n} {s}" for s, n in totals.most_common())]
+    out.append(f"{passed} of {samples} samples pass, {twice} of them at two sizes")
     core = Counter(r["verdict"] for r in records.values() if r["core"])
     if core:
         listed = ", ".join(f"{n} {s}" for s, n in core.most_common())

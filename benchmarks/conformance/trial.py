@@ -86,7 +86,7 @@ def try_operator(name: str, op: Any, limit: int, dynamic: bool) -> list[Outcome]
     """All samples, together where that works."""
     try:
         calls = samples_of(op, limit)
-    except Exception as failure:
+    except Exception as failure:  # noqa: BLE001
         return [Outcome("skip", f"samples: {line(failure)}")]
     outcomes = {call: reason for call in calls if (reason := _unfit(call)) is not None}
     fit = [call for call in calls if call not in outcomes]
@@ -111,7 +111,7 @@ class Parted:
             return
         try:
             found = self.trial.run(Together(calls), calls)
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001
             found = [Outcome("crash", f"{type(failure).__name__}: {line(failure)}")] * len(calls)
         if len(calls) > 1 and found[0].status != "pass" and len(set(found)) == 1:
             half = len(calls) // 2
@@ -130,7 +130,7 @@ _ENOUGH = 4
 def _unfit(call: Call) -> Outcome | None:
     try:
         expected = call(*copies(call.tensors))
-    except Exception as failure:
+    except Exception as failure:  # noqa: BLE001
         return Outcome("skip", f"torch: {line(failure)}")
     if not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(expected)):
         return Outcome("skip", "no tensor comes out")
@@ -153,9 +153,12 @@ class Trial:
         shapes = (tuple({i: AUTO for i, n in enumerate(t.shape) if n > 1} for t in model.tensors),)
         try:
             program = export(model, copies(model.tensors), None, shapes if self.dynamic else None)
-            core = decomposed(program)
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001
             return all_are("skip", failure)
+        try:
+            core = decomposed(program)
+        except Exception as failure:  # noqa: BLE001
+            return all_are("skip" if _undecomposable(program) else "refused", failure)
         try:
             imported = import_program(core, run_decompositions=False)
             compiled = compile_module(imported.module, weights=imported.weights or None, opt=1)
@@ -195,7 +198,7 @@ class Trial:
         """Where torch's exported program, run by torch, differs from torch as well, there is nothing to compare with."""
         try:
             exported = program.module(check_guards=False)(*copies(tensors))[at]
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001
             return Outcome("skip", f"torch.export's program fails: {line(failure)}")
         if self.agree(exported, wanted).status != "pass":
             return Outcome("skip", f"torch.export's program differs from the operator: {outcome.reason}"[:200])
@@ -229,7 +232,7 @@ class Trial:
             try:
                 calls[at](*copies(grown[span]))
                 guarded(*copies(grown))
-            except Exception:
+            except Exception:  # noqa: BLE001
                 continue  # not a size of this program, whatever torch raises to say so
             found = self.compare(exe, program, calls, grown)[at]
             return Outcome(found.status, f"at another size: {found.reason}" if found.reason else "", 2)
@@ -237,6 +240,15 @@ class Trial:
 
 
 _CHANGES: tuple[Callable[[int], int], ...] = (lambda n: n + 1, lambda n: 2 * n, lambda n: n + 2, lambda n: 3 * n)
+
+
+def _undecomposable(program: Any) -> bool:
+    """Do torch's own decompositions fail as well?"""
+    try:
+        program.run_decompositions()
+    except Exception:  # noqa: BLE001
+        return True
+    return False
 
 
 def other_inputs(program: Any, tensors: Tensors, span: slice) -> Iterator[Tensors]:
@@ -289,12 +301,14 @@ def beyond_core(op: Any, limit: int) -> list[str] | None:
     found: set[str] = set()
     exported = False
     fit = [call for call in samples_of(op, limit) if _unfit(call) is None]
+    if not fit:
+        return None
     for group in ([fit], [[call] for call in fit]):
         for calls in group:
             try:
                 model = Together(calls)
                 program = export(model, copies(model.tensors), None, None).run_decompositions()
-            except Exception:  # the group falls apart into single samples
+            except Exception:  # noqa: BLE001  the group falls apart into single samples
                 continue
             exported = True
             found |= {str(n.target) for n in program.graph.nodes if n.op == "call_function" and not _is_core(n.target)}

@@ -13,13 +13,16 @@ import torch
 
 from .context import Row
 from .decompose import EXTRA
+from .decompose_algebra import ALGEBRA
+from .decompose_special import SPECIAL
 from .table_index import INDEX
 from .table_nn import NN
 from .table_pointwise import POINTWISE
 from .table_reduce import REDUCE
+from .table_scan import SCAN
 from .table_shape import SHAPE
 
-TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **NN, **INDEX}
+TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **INDEX}
 
 _RANDOM = "random numbers are not supported: draw them outside and pass them in"
 _DATA = "its sizes depend on data, which is not supported yet"
@@ -99,6 +102,7 @@ def decompositions() -> dict[Any, Any]:
     table = dict(torch.export.default_decompositions())
     for op, rule in global_decomposition_table["post_autograd"].items():
         table.setdefault(op, rule)
-    table.update(EXTRA)
+    for own in (EXTRA, ALGEBRA, SPECIAL):
+        table.update(own)
     # What is core and has a row, or neither row nor rule but a reason, stays for the walk to meet.
     return {op: rule for op, rule in table.items() if str(op) not in TABLE and str(op) not in SIZES}

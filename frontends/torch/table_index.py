@@ -25,6 +25,8 @@ def index_select(t: Context, a: Args) -> Operand:
 
 
 def gather(t: Context, a: Args) -> Operand:
+    if t.rank(a.index) > 1 and t.rank(a.self) < t.rank(a.index):  # torch lets it, of no elements
+        return t.op("zeros", shape=t.shape, dtype=t.dtype)
     if t.rank(a.self) == 0 or t.rank(a.index) == 0:
         x, i = (t.op("reshape", v, shape=(-1,)) for v in (a.self, a.index))
         return t.reshaped(t.op("gather", x, i, axis=0), t.shape)
@@ -84,18 +86,30 @@ def index_put(t: Context, a: Args) -> Operand:
 
 
 def masked_put(t: Context, a: Args, mask: Operand) -> Operand:
-    """x[mask] = one value."""
-    dims = t.type(a.values).dims
-    if any(d != Dim.of(1) for d in dims) or a.accumulate or a.indices[0] is None:
-        raise t.fail(
-            "writing several values at a mask depends on data, which is not supported yet",
-            "use torch.where(mask, values, x) with values of x's shape",
-        )
-    value = t.reshaped(t.to(a.values, t.dtype), ())
-    for own, size in zip(t.type(mask).dims, t.shape, strict=False):
-        t.need(Compare("==", own, size), f"`{t.target}` takes a mask of the tensor's sizes")
-    shape: tuple[Dim | int, ...] = (*t.type(mask).dims, *(1 for _ in range(t.rank(a.self) - t.rank(mask))))
-    return t.op("where", t.reshaped(mask, shape), value, a.self)
+    """x[mask] = one value, or as many rows of values as the mask is true, in their order."""
+    if a.indices[0] is None:
+        raise t.fail("a mask of other than the first axes is not supported", "use torch.where(mask, values, x)")
+    x, rest = a.self, t.rank(a.self) - t.rank(mask)
+    for have, need in zip(t.type(mask).dims, t.type(x).dims, strict=False):
+        t.need(Compare("==", have, need), f"`{t.target}` takes a mask of the sizes of what it indexes")
+    values = t.to(a.values, t.dtype)
+    spread = t.reshaped(mask, (*t.type(mask).dims, *(1 for _ in range(rest))))
+    if t.rank(values) > rest and t.type(values).dims[0] != Dim.of(1):
+        values = _dealt(t, mask, values)
+    elif t.rank(values) > rest:
+        values = t.op("squeeze", values, axis=0)
+    if a.accumulate:
+        values = t.op("add", x, values)
+    return t.op("where", spread, values, x)
+
+
+def _dealt(t: Context, mask: Operand, values: Operand) -> Operand:
+    """values[k] where the mask is true for the k-th time, values[0] where it is false."""
+    t.need(Compare("<=", 1, t.type(values).dims[0]), f"`{t.target}` takes rows of its values")
+    flat = t.op("reshape", mask, shape=(-1,))
+    before = t.op("sub", t.op("cumsum", t.op("cast", flat, dtype=DType.i64), axis=0), 1)
+    rows = t.op("take", values, t.op("where", flat, before, 0), axis=0)
+    return t.reshaped(rows, (*t.type(mask).dims, *t.type(values).dims[1:]))
 
 
 def scattered(t: Context, x: Operand, dim: int, at: Operand, updates: Operand, reduce: str) -> Operand:

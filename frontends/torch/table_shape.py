@@ -279,6 +279,7 @@ SHAPE: Mapping[str, Row] = {
     "aten.ones_like.default": constant(1),
     "aten.empty.memory_format": constant(0),
     "aten.empty_strided.default": constant(0),
+    "aten.empty_permuted.default": constant(0),
     "aten.arange.start_step": arange,
     "aten.arange.start": arange,
     "aten.arange.default": arange,

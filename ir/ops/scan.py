@@ -40,6 +40,10 @@ class Scan(KernelOp):
         """The total of nothing."""
         raise NotImplementedError
 
+    def combine(self, k: KernelBuilder, total: Expr, value: Expr) -> Expr:
+        """The total with one more element."""
+        return apply(self.combiner, total, value)
+
     def infer(self, ctx: InferContext, *operands: TensorType | None) -> TensorType:
         x = operand(operands, 0)
         want_number(ctx, 0, x, f"convert it: `cast({ctx.name(0)}, dtype=i64)`")
@@ -73,7 +77,7 @@ class Scan(KernelOp):
             value = k.let(cast(k.load(x.buffer, at, dtype), dtype.compute))
             if self.leaves_out:
                 k.store(out.buffer, at, cast(total, dtype))
-            k.assign(total, apply(self.combiner, total, value))
+            k.assign(total, self.combine(k, total, value))
             if not self.leaves_out:
                 k.store(out.buffer, at, cast(total, dtype))
 
@@ -95,7 +99,7 @@ class Scan(KernelOp):
                 at, own = add(row, c), sub(c, start)
                 value = k.let(cast(k.load(x.buffer, at, dtype), dtype.compute))
                 before = k.let(k.load(totals, own, dtype.compute))
-                after = k.let(apply(self.combiner, before, value))
+                after = k.let(self.combine(k, before, value))
                 k.store(totals, own, after)
                 k.store(out.buffer, at, cast(before if self.leaves_out else after, dtype))
 

@@ -26,7 +26,7 @@ from .index import check_inside, require_range
 from .shape import DTYPES
 
 Maker = Callable[[np.random.Generator, dict[str, int]], tuple[Array | None, ...]]
-_COMBINERS = {"add": "add", "mean": "add", "max": "maximum", "min": "minimum"}
+_COMBINERS = {"add": "add", "mean": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
 
 
 def stored(old: Expr, new: Expr, combiner: str | None) -> Expr:
@@ -42,7 +42,8 @@ def stored_array(old: Array, new: Array, combiner: str | None) -> object:
         return new
     wide = DType.of(old.dtype).compute.numpy
     with np.errstate(all="ignore"):
-        return getattr(np, combiner)(old.astype(wide), new.astype(wide)).astype(old.dtype)
+        function = np.multiply if combiner == "mul" else getattr(np, combiner)
+        return function(old.astype(wide), new.astype(wide)).astype(old.dtype)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Scatter(KernelOp):
     in_place: ClassVar[int | None] = 0
 
     axis: int
-    reduce: Literal["set", "add", "max", "min", "mean"] = "set"
+    reduce: Literal["set", "add", "mul", "max", "min", "mean"] = "set"
 
     def infer(self, ctx: InferContext, *operands: TensorType | None) -> TensorType:
         x, indices, updates = (operand(operands, i) for i in range(3))
@@ -123,7 +124,7 @@ class Scatter(KernelOp):
     @classmethod
     def samples(cls) -> Iterable[Sample]:
         for dtype in (*DTYPES, DType.i32):
-            kinds = ("set",) if dtype.is_bool else ("set", "add", "max", "min", "mean")
+            kinds = ("set",) if dtype.is_bool else ("set", "add", "mul", "max", "min", "mean")
             for reduce in kinds:
                 types: tuple[TensorType, ...] = (
                     tensor(dtype, 4, "m"),
