@@ -74,6 +74,11 @@ def _floordiv_const(numerator: Dim, divisor: int) -> Dim:
         numerator, divisor = -numerator, -divisor
     if divisor == 1:
         return numerator
+    up = _rounded_up(numerator)
+    if up is not None:
+        # floor((floor(x/d) + y) / k) == floor((x + d*y) / (d*k)) for integer y and positive d, k
+        x, d, y = up
+        return _floordiv_const(x + d * y, d * divisor)
     quotient, rest = _split(numerator, divisor)
     if not rest:
         return quotient + numerator.constant // divisor
@@ -87,6 +92,21 @@ def _floordiv_const(numerator: Dim, divisor: int) -> Dim:
     if divisor == 1:
         return quotient + make(rest) + constant
     return quotient + _reduced_floordiv(rest, constant, divisor)
+
+
+def _rounded_up(numerator: Dim) -> tuple[Dim, int, Dim] | None:
+    """(x, d, y) with numerator == x//d + y, where the canonical form has x//d as a difference of two quotients.
+
+    (x + b)//(2*b) == x//b - x//(2*b) is how halves that are rounded up look.
+    """
+    for monomial, coefficient in numerator.terms:
+        atom = monomial[0] if len(monomial) == 1 else None
+        if coefficient == -1 and isinstance(atom, FloorDiv) and atom.denominator.is_const:
+            half, odd = divmod(atom.denominator.value, 2)
+            whole = floordiv(atom.numerator, Dim.of(half)) if not odd else Dim.of(0)
+            if whole.symbols and all(numerator._terms.get(m) == c for m, c in whole.terms if m):
+                return atom.numerator + half, 2 * half, numerator - whole + make({monomial: 1})
+    return None
 
 
 def _split(numerator: Dim, divisor: int) -> tuple[Dim, dict[Monomial, int]]:
@@ -108,16 +128,17 @@ def _split(numerator: Dim, divisor: int) -> tuple[Dim, dict[Monomial, int]]:
 
 def _reduced_floordiv(rest: dict[Monomial, int], constant: int, divisor: int) -> Dim:
     """(rest + constant) // divisor where 0 <= constant < divisor and rest is reduced and shares no factor with it."""
+    inner = _only_floordiv(rest)
     if divisor == 2:
-        # All coefficients are 1 here, and (x + 1)//2 == x - x//2 leaves one form for both roundings.
-        if constant:
+        # All coefficients are 1 here, and (x + 1)//2 == x - x//2 leaves one form for both roundings.  Not of quotients:
+        # a size halved again and again, rounded up each time, is one division.
+        if constant and inner is None:
             return make(rest) - _reduced_floordiv(rest, 0, 2)
     else:
         # floor(x/k) == -floor((k-1-x)/k) leaves the choice of a sign; a coefficient of k/2 has none.
         lead = min((m for m, c in rest.items() if 2 * c != divisor), key=monomial_key)
         if rest[lead] < 0:
             return -_floordiv_const((divisor - 1 - constant) - make(rest), divisor)
-    inner = _only_floordiv(rest)
     if inner is not None:
         # floor((floor(x/b) + y) / k) == floor((x + b*y) / (b*k)) for integer y and positive b, k
         others = {m: c for m, c in rest.items() if m != (inner,)}

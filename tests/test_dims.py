@@ -343,3 +343,13 @@ def test_errors() -> None:
         (n + m).evaluate({"n": 1})
     with pytest.raises(ZeroDivisionError):
         (1 // n).evaluate({"n": 0})
+
+
+@pytest.mark.parametrize("round_up", [True, False])
+def test_a_size_halved_again_and_again_is_one_division(round_up: bool) -> None:
+    size, n = Dim.of("n"), Dim.of("n")
+    for times in range(1, 7):
+        size = (size - 1) // 2 + 1 if round_up else size // 2
+        assert size == (Dim.ceildiv(n, 2**times) if round_up else n // 2**times)
+    assert ((n + 3) // 4 - 1) // 2 + 1 == (n + 7) // 8
+    assert (n - n // 2) // 2 == (n + 1) // 4

@@ -432,3 +432,13 @@ def test_the_usual_proofs_do_without_sympy() -> None:
         "sys.exit('sympy' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_halves_rounded_down_and_up_make_the_whole() -> None:
+    """Hermite's identity, of quotients too."""
+    n = Dim.of("n")
+    for x in (n, n // 3, (n + 3) // 4, n * n):
+        for divisor in (2, 4, 8):
+            both = x // divisor + (x + divisor // 2) // divisor
+            assert Facts().prove_eq(both, x // (divisor // 2))
+            assert not Facts().prove_eq(both + n % 3, x // (divisor // 2))

@@ -94,7 +94,8 @@ def _cases() -> dict[str, Any]:
     spec = importlib.util.spec_from_file_location(
         "_models", BENCHMARKS / "_models" / "__init__.py", submodule_search_locations=[str(BENCHMARKS / "_models")]
     )
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = sys.modules["_models"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return dict(module.CASES)

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from pliant.compiler.driver import Compilation
 from pliant.compiler.codegen.llvm import resolve
+from pliant.compiler.driver import Compilation
 from pliant.compiler.target import Target
 from pliant.compiler.torch_program import TorchProgram
 from pliant.frontends.torch import import_program

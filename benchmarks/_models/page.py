@@ -15,23 +15,30 @@ _HEAD = """\
 weights, small but with all its parts. It is exported once by `torch.export` with batch, length, height and width
 dynamic and bounded, imported, compiled once, and run at five sizes, batch 1, length 1 and the bound among them.
 
-- **right**: every result at every size is within 1e-4 of torch's, as a part of the result's largest value; the worst is shown.
+- **right**: every result at every size is within 1e-4 of torch's, as a part of the result's largest value; the worst
+  is shown.
 - **ops**: statements of the imported program; **kernels**: what they became.
-- **memory**: bytes at the largest sizes for everything but weights and arguments, results among it: the arena as planned
-  at compile time, against the most that torch's allocator held during the call.
-- **seconds**: `export` is torch's own; `import` has torch's decomposition in it; `compile` is ours. On two shared cores.
+- **memory**: bytes at the largest sizes for everything but weights and arguments, results among it: the arena as
+  planned at compile time, against the most that torch's allocator held during the call.
+- **seconds**: `export` is torch's own; `import` has torch's decomposition in it; `compile` is ours. On two cores,
+  shared with other work.
 
 """
+
+
+_COLUMNS = (
+    *("model", "exports", "imports", "right", "worst error", "ops", "kernels"),
+    *("memory", "torch's", "ratio", "export", "import", "compile"),
+)
 
 
 def page(small: Sequence[Record], whole: Sequence[Record]) -> str:
     """docs/models.md."""
     lines = [
-        _HEAD + _row("model", "exports", "imports", "right", "worst error", "ops", "kernels", "memory", "torch's", "ratio",
-                     "export", "import", "compile"),
+        _HEAD + _row(*_COLUMNS),
         "|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(_row(*_cells(r)) for r in small),
-    ]  # fmt: skip
+    ]
     failures = [r for r in (*small, *whole) if "failure" in r]
     if whole:
         lines += ["", "## Full size", "", *_whole(whole)]
@@ -85,7 +92,7 @@ def _whole(records: Sequence[Record]) -> list[str]:
 
 
 def _sizes(records: Sequence[Record]) -> list[str]:
-    lines = ["## Sizes and facts", "", "What each was compared at, and the facts of its sizes that the artifact checks.", ""]
+    lines = ["## Sizes and facts", "", "What each was compared at, and the facts that the artifact checks.", ""]
     lines += [_row("model", "sizes", "facts"), "|---|---|---|"]
     for r in records:
         if r.get("errors"):

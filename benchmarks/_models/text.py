@@ -107,8 +107,13 @@ def decode(name: str, model: Any, config: Any, heads: int, size: int, layers: in
 
 
 _GPT2 = {
-    "vocab_size": VOCABULARY, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "attn_implementation": "sdpa",
-}  # fmt: skip
+    "vocab_size": VOCABULARY,
+    "n_embd": 64,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 128,
+    "attn_implementation": "sdpa",
+}
 
 TEXT: tuple[Case, ...] = (
     encoder("BERT", hf.BertModel, hf.BertConfig(**_SMALL)),

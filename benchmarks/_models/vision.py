@@ -20,7 +20,8 @@ _SMALL = {
 }
 _BATCHES = tuple({"batch": b} for b in (1, 2, 3, 7, 8))
 _IMAGES = tuple(
-    {"batch": b, "height": h, "width": w} for b, h, w in ((1, 32, 32), (1, 64, 48), (3, 33, 95), (4, 71, 50), (4, 96, 96))
+    {"batch": b, "height": h, "width": w}
+    for b, h, w in ((1, 32, 32), (1, 64, 48), (3, 33, 95), (4, 71, 50), (4, 96, 96))
 )
 
 

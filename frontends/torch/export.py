@@ -108,7 +108,8 @@ def _every_size() -> Iterator[None]:
     from torch._subclasses import fake_impls
     from torch.fx.experimental import _config
 
-    oblivious = _config.patch(backed_size_oblivious=True) if hasattr(_config, "backed_size_oblivious") else nullcontext()
+    known = hasattr(_config, "backed_size_oblivious")
+    oblivious = _config.patch(backed_size_oblivious=True) if known else nullcontext()
     stand_ins = getattr(fake_impls, "op_implementations_dict", {})
     held = {op: stand_ins.pop(op) for op in (torch.ops.aten.convolution.default,) if op in stand_ins}
     try:
