@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import multiprocessing
 import sys
 import time
@@ -176,6 +177,7 @@ def main() -> int:
     parser.add_argument("--summary", action="store_true", help="only the totals of what is kept")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)  # a process that forks must have no threads
     path = options.results or Path("build/conformance") / ("dynamic.jsonl" if options.dynamic else "static.jsonl")
     path.parent.mkdir(parents=True, exist_ok=True)

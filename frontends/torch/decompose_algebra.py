@@ -18,6 +18,19 @@ def addbmm(x: Any, first: Any, second: Any, *, beta: Any = 1, alpha: Any = 1) ->
     return torch.addmm(x, left, second.reshape(batch * inner, second.shape[2]), beta=beta, alpha=alpha)
 
 
+def trilinear(
+    x: Any, y: Any, z: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1
+) -> Any:
+    """The product of three tensors, each with axes put in, summed over some."""
+
+    def spread(t: Any, axes: Any) -> Any:
+        for axis in sorted(axes):
+            t = t.unsqueeze(axis)
+        return t
+
+    return (spread(x, expand1) * spread(y, expand2) * spread(z, expand3)).sum(sumdim)
+
+
 def as_strided_scatter(x: Any, source: Any, size: Any, stride: Any, offset: Any = None) -> Any:
     """The source's elements at their places in the row-major order of x."""
     at = torch.full((), offset or 0, dtype=torch.int64)
@@ -227,6 +240,7 @@ def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, incl
 
 ALGEBRA: Mapping[Any, Callable[..., Any]] = {
     aten.addbmm.default: addbmm,
+    aten._trilinear.default: trilinear,
     torch.ops.prims.as_strided_scatter.default: as_strided_scatter,
     aten.as_strided_scatter.default: as_strided_scatter,
     aten.diagonal_scatter.default: diagonal_scatter,

@@ -315,19 +315,41 @@ def copysign(x: Any, y: Any) -> Any:
     return torch.where(signbit(y), -size, size)
 
 
+def _split(size: Any) -> tuple[Any, Any]:
+    """size = m * 2^power with 1/2 <= m < 1, of positive f64; the logarithm may be off by a rounding."""
+    power = torch.floor(torch.log2(size)) + 1
+    m = size * torch.exp2(-power)
+    power = torch.where(m >= 1, power + 1, torch.where(m < 0.5, power - 1, power))
+    return size * torch.exp2(-power), power
+
+
 def frexp(x: Any) -> Any:
-    """x = m * 2^e with 1/2 <= |m| < 1; the logarithm may be off by a rounding, which is put right."""
+    """x = m * 2^e with 1/2 <= |m| < 1."""
     if x.dtype is torch.float64:
         return NotImplemented
     y = x.double()
     plain = torch.isfinite(y) & (y != 0)
-    size = torch.where(plain, y.abs(), 0.5)
-    power = torch.floor(torch.log2(size)) + 1
-    m = size * torch.exp2(-power)
-    power = torch.where(m >= 1, power + 1, torch.where(m < 0.5, power - 1, power))
-    m = size * torch.exp2(-torch.round(power))
+    m, power = _split(torch.where(plain, y.abs(), 0.5))
     m = torch.where(plain, torch.where(y < 0, -m, m), y)
     return m.to(x.dtype), torch.where(plain, power, 0.0).to(torch.int32)
+
+
+def nextafter(x: Any, y: Any) -> Any:
+    """x and its neighbour are exact in f64, where one step is added: 2^(e - 23), half that below a power of 2."""
+    if x.dtype is not torch.float32 or y.dtype is not torch.float32:
+        return NotImplemented
+    wide, target = x.double(), y.double()
+    largest = torch.finfo(torch.float32).max
+    size = torch.clamp_max(wide.abs(), largest * (1 + 2.0**-24))
+    m, power = _split(torch.where(size == 0, 0.5, torch.where(torch.isnan(size), 0.5, size)))
+    outward = torch.where(wide == 0, True, (target > wide) == (wide > 0))
+    power = torch.where((m == 0.5) & torch.logical_not(outward), power - 1, power)
+    step = torch.where(size == 0, 2.0**-149, torch.exp2(torch.clamp_min(power, -125.0) - 24))
+    moved = torch.where(target > wide, wide + step, wide - step)
+    back = torch.where(wide > 0, largest, -largest)
+    moved = torch.where(torch.isinf(wide), back, moved).float()
+    moved = torch.where((moved == 0) & (wide < 0), -0.0, moved)
+    return torch.where(torch.isnan(x) | torch.isnan(y), math.nan, torch.where(x == y, y, moved))
 
 
 def hypot(x: Any, y: Any) -> Any:
@@ -365,4 +387,5 @@ SPECIAL: Mapping[Any, Callable[..., Any]] = {
     aten.copysign.Scalar: copysign,
     aten.frexp.Tensor: frexp,
     aten.hypot.default: hypot,
+    aten.nextafter.default: nextafter,
 }

@@ -14,7 +14,9 @@ import torch
 from .context import Row
 from .decompose import EXTRA
 from .decompose_algebra import ALGEBRA
+from .decompose_sampling import SAMPLING
 from .decompose_special import SPECIAL
+from .table_adaptive import ADAPTIVE
 from .table_index import INDEX
 from .table_nn import NN
 from .table_pointwise import POINTWISE
@@ -22,7 +24,7 @@ from .table_reduce import REDUCE
 from .table_scan import SCAN
 from .table_shape import SHAPE
 
-TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **INDEX}
+TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **ADAPTIVE, **INDEX}
 
 _RANDOM = "random numbers are not supported: draw them outside and pass them in"
 _DATA = "its sizes depend on data, which is not supported yet"
@@ -48,7 +50,6 @@ LEFT_OUT: Mapping[str, str] = {
     "aten.atan2.out": "it writes into a tensor given: exported programs do not",
     "aten.sym_storage_offset.default": "tensors here have no storage that is seen",
     "aten.resize_.default": "it changes a tensor's memory in place: exported programs do not",
-    "aten._embedding_bag.default": "bags of differing sizes depend on data, which is not supported yet",
     "higher_order.cond": "control flow is not supported yet",
     "higher_order.while_loop": "control flow is not supported yet",
     "higher_order.scan": "control flow is not supported yet",
@@ -102,7 +103,7 @@ def decompositions() -> dict[Any, Any]:
     table = dict(torch.export.default_decompositions())
     for op, rule in global_decomposition_table["post_autograd"].items():
         table.setdefault(op, rule)
-    for own in (EXTRA, ALGEBRA, SPECIAL):
+    for own in (EXTRA, ALGEBRA, SAMPLING, SPECIAL):
         table.update(own)
     # What is core and has a row, or neither row nor rule but a reason, stays for the walk to meet.
     return {op: rule for op, rule in table.items() if str(op) not in TABLE and str(op) not in SIZES}

@@ -158,8 +158,7 @@ def avg_pool(rank: int) -> Row:
     def row(t: Context, a: Args) -> Operand:
         options = window(a, rank)
         divisor = a.get("divisor_override")
-        if divisor is not None and options["ceil_mode"]:
-            raise t.fail("`divisor_override` together with `ceil_mode` is not supported")
+        assert divisor is None or not options["ceil_mode"], "table_adaptive has these"
         include = bool(a.count_include_pad) or divisor is not None
         out = batched(t, a.self, rank, lambda x: t.op("avg_pool", x, **options, count_include_pad=include))
         if divisor is None:
@@ -169,14 +168,11 @@ def avg_pool(rank: int) -> Row:
     return row
 
 
-def adaptive_pool(name: str, rank: int, with_indices: bool = False) -> Row:
+def adaptive_pool(name: str, rank: int) -> Row:
     def row(t: Context, a: Args) -> Result:
-        if with_indices and 1 in t.used:
-            raise t.fail("the positions of the largest elements are not supported, only their values")
         size = tuple(t.shape[-rank:])
         t.need_elements(a.self, range(t.rank(a.self) - rank, t.rank(a.self)))
-        out = batched(t, a.self, rank, lambda x: t.op(name, x, output_size=size))
-        return (out, None) if with_indices else out
+        return batched(t, a.self, rank, lambda x: t.op(name, x, output_size=size))
 
     return row
 
@@ -308,7 +304,6 @@ NN: Mapping[str, Row] = {
     **{f"aten.avg_pool{n}d.default": avg_pool(n) for n in (1, 2, 3)},
     **{f"aten._adaptive_avg_pool{n}d.default": adaptive_pool("adaptive_avg_pool", n) for n in (2, 3)},
     **{f"aten.adaptive_avg_pool{n}d.default": adaptive_pool("adaptive_avg_pool", n) for n in (1, 2, 3)},
-    **{f"aten.adaptive_max_pool{n}d.default": adaptive_pool("adaptive_max_pool", n, True) for n in (1, 2, 3)},
     "aten.layer_norm.default": layer_norm,
     "aten.native_layer_norm.default": native_layer_norm,
     "aten.rms_norm.default": rms_norm,

@@ -1,0 +1,221 @@
+"""Decompositions that torch lacks, of embeddings, sampling on grids and histograms, in torch's own operators."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+def embedding_renorm(weight: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+    """Rows that are asked for and longer than `max_norm`, shortened to it."""
+    norm = torch.linalg.vector_norm(weight, norm_type, dim=1, keepdim=True)
+    flat = indices.reshape(-1)
+    asked = torch.zeros((weight.shape[0],), dtype=torch.bool).scatter(0, flat, torch.ones_like(flat, dtype=torch.bool))
+    long = asked.unsqueeze(1) & (norm > max_norm)
+    return torch.where(long, weight * (max_norm / (norm + 1e-7)), weight)
+
+
+def embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:
+    """Sums (mode 0), means (1) or largest elements (2) of the rows of each bag; a mask says what is in which."""
+    count = indices.shape[0]
+    starts = offsets[:-1] if include_last_offset else offsets
+    ends = offsets[1:] if include_last_offset else torch.cat([offsets[1:], torch.full((1,), count, dtype=offsets.dtype)])
+    at = torch.arange(count)
+    inside = (at >= starts.unsqueeze(1)) & (at < ends.unsqueeze(1)) & (indices != padding_idx)  # [bag, index]
+    rows = weight.index_select(0, indices)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    size = inside.sum(1)
+    if mode == 2:
+        top = torch.where(inside.unsqueeze(2), rows, -math.inf).amax(1) if count else weight.new_zeros(1)
+        out = torch.where((size > 0).unsqueeze(1), top, 0.0)
+    else:
+        out = torch.matmul(inside.to(weight.dtype), rows)
+        if mode == 1:
+            out = out / torch.clamp_min(size, 1).unsqueeze(1).to(weight.dtype)
+    none = torch.zeros((0,), dtype=indices.dtype)
+    return out, none, size, none.clone()
+
+
+# ------------------------------------------------------------------------------------------------------- grids
+
+
+def _mirrored(x: Any, low: float, high: float) -> Any:
+    """x reflected at both ends until it is inside; low and high are twice the ends."""
+    if low == high:
+        return torch.zeros_like(x)
+    start, span = low / 2, (high - low) / 2
+    x = (x - start).abs()
+    extra = torch.fmod(x, span)
+    flips = torch.floor(x / span)
+    return torch.where(torch.remainder(flips, 2) == 0, extra + start, span - extra + start)
+
+
+def _source(x: Any, size: Any, padding: int, align_corners: bool) -> Any:
+    """Where in an axis of that size a coordinate of [-1, 1] lies."""
+    x = (x + 1) / 2 * (size - 1) if align_corners else ((x + 1) * size - 1) / 2
+    if padding == 0:
+        return x
+    if padding == 2:
+        x = _mirrored(x, 0, 2 * (size - 1)) if align_corners else _mirrored(x, -1, 2 * size - 1)
+    return torch.clamp(x, 0, size - 1)
+
+
+def grid_sampler_3d(x: Any, grid: Any, interpolation: int, padding: int, align_corners: bool) -> Any:
+    """x: [batch, channels, depth, height, width], grid: [batch, d, h, w, 3] with (x, y, z) of each result."""
+    if interpolation not in (0, 1):
+        return NotImplemented
+    sizes = x.shape[2:]
+    batch, channels = x.shape[0], x.shape[1]
+    at = [_source(grid[..., 2 - i], sizes[i], padding, align_corners) for i in range(3)]
+    flat = x.reshape(batch, channels, sizes[0] * sizes[1] * sizes[2])
+    shape = (batch, 1, *grid.shape[1:4])
+
+    def read(corner: list[Any]) -> Any:
+        inside, place = None, None
+        for c, n in zip(corner, sizes, strict=True):
+            ok = (c >= 0) & (c <= n - 1)
+            inside = ok if inside is None else inside & ok
+            i = torch.clamp(c, 0, n - 1).to(torch.int64)
+            place = i if place is None else place * n + i
+        assert inside is not None and place is not None
+        index = place.reshape(batch, 1, -1).expand(batch, channels, place.numel() // batch)
+        values = flat.gather(2, index).reshape(batch, channels, *grid.shape[1:4])
+        return torch.where(inside.reshape(shape), values, 0.0)
+
+    if interpolation == 1:
+        return read([torch.round(c) for c in at])
+    low = [torch.floor(c) for c in at]
+    total = None
+    for corner in itertools.product((0, 1), repeat=3):
+        part = None
+        for c, start, step in zip(at, low, corner, strict=True):
+            share = c - start if step else 1 - (c - start)
+            part = share if part is None else part * share
+        assert part is not None
+        term = read([start + step for start, step in zip(low, corner, strict=True)]) * part.reshape(shape)
+        total = term if total is None else total + term
+    return total
+
+
+# -------------------------------------------------------------------------------------------------- histograms
+
+
+def _counted(x: Any, edges: Any, weight: Any, density: bool) -> Any:
+    """How much falls between each two edges, the last one included."""
+    flat = x.reshape(-1)
+    bins = edges.shape[0] - 1
+    place = torch.searchsorted(edges, flat, right=True) - 1
+    place = torch.where(flat == edges[bins], bins - 1, place)
+    counted = (place >= 0) & (place < bins)
+    amount = torch.ones_like(flat) if weight is None else weight.reshape(-1)
+    amount = torch.where(counted, amount, 0.0)
+    out = torch.zeros((bins,), dtype=x.dtype).scatter_add(0, torch.clamp(place, 0, bins - 1), amount)
+    return out / (out.sum() * (edges[1:] - edges[:-1])) if density else out
+
+
+def histogram_edges(x: Any, edges: Any, *, weight: Any = None, density: bool = False) -> Any:
+    return _counted(x, edges, weight, density), edges.clone()
+
+
+def histogram_bins(x: Any, bins: int = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    if range is not None:
+        low, high = (torch.full((), float(v), dtype=x.dtype) for v in range)
+    elif x.numel() == 0:
+        low, high = torch.zeros((), dtype=x.dtype), torch.ones((), dtype=x.dtype)
+    else:
+        low, high = x.amin(), x.amax()
+    same = low == high
+    low, high = torch.where(same, low - 0.5, low), torch.where(same, high + 0.5, high)
+    step = torch.arange(bins + 1, dtype=x.dtype)
+    half = (bins + 1) // 2
+    width = (high - low) / bins
+    # As linspace does: from both ends towards the middle.
+    edges = torch.where(step < half, low + width * step, high - width * (bins - step))
+    return _counted(x, edges, weight, density), edges
+
+
+# ------------------------------------------------------------------------------------------ Chebyshev polynomials
+
+
+def _even(n: Any) -> Any:
+    return torch.remainder(n, 2) == 0
+
+
+def _first(x: Any, n: Any) -> Any:
+    """T[n](x): cos(n t) with x = cos t, and cosh outside of [-1, 1]."""
+    size = x.abs()
+    inside = torch.cos(n * torch.acos(torch.clamp(x, -1.0, 1.0)))
+    outside = torch.cosh(n * torch.acosh(torch.clamp_min(size, 1.0)))
+    outside = torch.where((x < 0) & torch.logical_not(_even(n)), -outside, outside)
+    return torch.where(size <= 1, inside, outside)
+
+
+def _second(x: Any, n: Any) -> Any:
+    """U[n](x): sin((n + 1) t) / sin t, and sinh outside of [-1, 1]; U[-1] is 0."""
+    size = x.abs()
+    t, u = torch.acos(torch.clamp(x, -1.0, 1.0)), torch.acosh(torch.clamp_min(size, 1.0))
+    inside = torch.sin((n + 1) * t) / torch.sin(t)
+    outside = torch.where(size == 1, n + 1, torch.sinh((n + 1) * u) / torch.sinh(u))
+    outside = torch.where((x < 0) & torch.logical_not(_even(n)), -outside, outside)
+    return torch.where(size < 1, inside, outside)
+
+
+def _third(x: Any, n: Any) -> Any:
+    return _second(x, n) - _second(x, n - 1)
+
+
+def _fourth(x: Any, n: Any) -> Any:
+    return _second(x, n) + _second(x, n - 1)
+
+
+def polynomial(rule: Callable[[Any, Any], Any], shifted: bool) -> Callable[..., Any]:
+    """Of the whole part of n, computed in f64; 0 for negative n.  Shifted ones are those of 2 x - 1."""
+
+    def function(x: Any, n: Any) -> Any:
+        x = x if isinstance(x, torch.Tensor) else torch.full((), float(x))
+        n = n if isinstance(n, torch.Tensor) else torch.full((), float(n))
+        kind = torch.result_type(x, n)
+        kind = kind if kind.is_floating_point else torch.get_default_dtype()
+        order = torch.trunc(n.double())
+        at = 2 * x.double() - 1 if shifted else x.double()
+        return torch.where(order < 0, 0.0, rule(at, torch.clamp_min(order, 0.0))).to(kind)
+
+    return function
+
+
+def _chebyshev() -> dict[Any, Callable[..., Any]]:
+    table: dict[Any, Callable[..., Any]] = {}
+    for letter, rule in (("t", _first), ("u", _second), ("v", _third), ("w", _fourth)):
+        for prefix in ("", "shifted_"):
+            packet = getattr(aten, f"special_{prefix}chebyshev_polynomial_{letter}")
+            for overload in ("default", "x_scalar", "n_scalar"):
+                table[getattr(packet, overload)] = polynomial(rule, bool(prefix))
+    return table
+
+
+SAMPLING: Mapping[Any, Callable[..., Any]] = {
+    aten.embedding_renorm.default: embedding_renorm,
+    aten._embedding_bag.default: embedding_bag,
+    aten._embedding_bag_forward_only.default: embedding_bag,
+    aten.grid_sampler_3d.default: grid_sampler_3d,
+    aten.histogram.bins_tensor: histogram_edges,
+    aten.histogram.bin_ct: histogram_bins,
+    **_chebyshev(),
+}
