@@ -29,7 +29,7 @@ def agree(compiled: Any, model: Any, args: Any, kwargs: Any) -> None:
     assert spec == same
     for x, y in zip(a, b, strict=True):
         if isinstance(y, torch.Tensor):
-            scale = y.abs().max().item() if y.numel() else 1.0
+            scale = y.double().abs().max().item() if y.numel() else 1.0
             torch.testing.assert_close(x, y, rtol=0, atol=1e-4 * scale)
 
 
@@ -116,3 +116,40 @@ def test_architectures(name: str) -> None:
     for sizes in case.sizes:
         args, kwargs = case.inputs(sizes)
         agree(compiled, model, args, kwargs)
+
+
+def test_a_program_whose_operators_all_have_rows_is_not_traced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.norm = nn.Conv1d(4, 8, 3, padding=1), nn.LayerNorm(8)
+
+        def forward(self, x: Any, mask: Any) -> Any:
+            y = self.norm(self.conv(x).transpose(1, 2)).to(torch.float64)
+            both = (mask.to(torch.bool) & y.new_ones(y.shape[:2], dtype=torch.bool)) | (mask > 2)
+            return torch.softmax(y, -1, dtype=torch.float32), both, nn.functional.log_softmax(y, 1)
+
+    def refuse(*_args: Any, **_kwargs: Any) -> Any:
+        raise AssertionError("decomposed")
+
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", refuse)
+    model = Block().eval()
+    batch, length = Dim("batch", max=4), Dim("length", max=16)
+    shapes = {"x": {0: batch, 2: length}, "mask": {0: batch, 1: length}}
+    compiled = from_torch(model, (torch.randn(2, 4, 5), torch.randint(0, 4, (2, 5))), dynamic_shapes=shapes)
+    for b, n in ((1, 1), (4, 16), (3, 7)):
+        agree(compiled, model, (torch.randn(b, 4, n), torch.randint(0, 4, (b, n))), {})
+
+
+def test_a_program_that_writes_in_place_is_decomposed() -> None:
+    class Writes(nn.Module):
+        def forward(self, x: Any) -> Any:
+            y = x * 2
+            row = y[0]
+            row.add_(1)
+            return y, row
+
+    model = Writes().eval()
+    compiled = from_torch(model, (torch.randn(2, 4),), dynamic_shapes={"x": {1: Dim("n", max=64)}})
+    for n in (1, 9, 64):
+        agree(compiled, model, (torch.randn(2, n),), {})

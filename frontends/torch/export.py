@@ -25,7 +25,7 @@ from .program import Imported, Result
 from .promote import dtype_of
 from .sizes import Sizes
 from .table import decompositions
-from .walk import Walker, missing, missing_error
+from .walk import Walker, missing, missing_error, writes
 from .weights import Array, WeightStore, array_of, type_of
 
 _ATTEMPTS = 64
@@ -141,11 +141,19 @@ def decomposed(program: Any) -> Any:
         return program.run_decompositions(decompositions())
 
 
+def _plain(program: Any, fresh: bool) -> bool:
+    """Whether it can be taken as it is, which spares tracing it twice again.
+
+    A program from a file (not a `fresh` one) comes without what torch knew of its sizes; tracing finds that anew.
+    """
+    return fresh and not missing(program.graph_module) and not writes(program.graph_module)
+
+
 def import_program(
     program: Any, dynamic_shapes: Any = None, run_decompositions: bool = True, example: Example | None = None
 ) -> Imported:
     """An exported program; `dynamic_shapes`, if given, lends its names to the sizes, and `example` is for trying."""
-    core = decomposed(program) if run_decompositions else program
+    core = program if not run_decompositions or _plain(program, example is not None) else decomposed(program)
     absent = missing(core.graph_module)
     if absent:
         raise missing_error(absent)

@@ -17,6 +17,7 @@ from .decompose_algebra import ALGEBRA
 from .decompose_sampling import SAMPLING
 from .decompose_special import SPECIAL
 from .table_adaptive import ADAPTIVE
+from .table_direct import DIRECT
 from .table_index import INDEX
 from .table_nn import NN
 from .table_pointwise import POINTWISE
@@ -25,6 +26,8 @@ from .table_scan import SCAN
 from .table_shape import SHAPE
 
 TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **ADAPTIVE, **INDEX}
+ROWS: Mapping[str, Row] = {**DIRECT, **TABLE}
+"""What is known to mean something where it stands in a program that was not decomposed."""
 
 _RANDOM = "random numbers are not supported: draw them outside and pass them in"
 _DATA = "its sizes depend on data, which is not supported yet"

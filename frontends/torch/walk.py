@@ -19,7 +19,7 @@ from .context import Args, Context, is_tensor
 from .promote import dtype_of
 from .scalars import scalar_value
 from .sizes import Sizes
-from .table import IGNORED, SIZES, TABLE, reason
+from .table import IGNORED, ROWS, SIZES, reason
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\w+)\n\s*(.*)')
@@ -83,7 +83,17 @@ def _only_sizes(node: Any) -> bool:
 
 def missing(graph_module: Any) -> list[tuple[str, Place | None]]:
     """Operators without a row, in the order of the graph."""
-    return [(target_name(n.target), place_of(n)) for n in calls(graph_module) if target_name(n.target) not in TABLE]
+    return [(target_name(n.target), place_of(n)) for n in calls(graph_module) if target_name(n.target) not in ROWS]
+
+
+def writes(graph_module: Any) -> bool:
+    """Whether an operator of the program changes a tensor in place, or its graph has regions of its own."""
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function" and target_name(node.target) != "aten.detach_.default":  # which writes nothing
+            schema = getattr(node.target, "_schema", None)
+            if isinstance(node.target, torch._ops.HigherOrderOperator) or getattr(schema, "is_mutable", False):
+                return True
+    return False
 
 
 def missing_error(found: list[tuple[str, Place | None]]) -> CompileError:
@@ -158,10 +168,10 @@ class Walker:
             return self.values[node.args[0]][node.args[1]]
         if name in SIZES or _only_sizes(node):
             return self._symbolic(node.meta["val"])
-        if name not in TABLE:
+        if name not in ROWS:
             raise missing_error([(name, place_of(node))])
         context = Context(self.b, name, self._types(node), _used(node))
-        made = TABLE[name](context, Args(self._arguments(node)))
+        made = ROWS[name](context, Args(self._arguments(node)))
         results = made if isinstance(made, (tuple, list)) else (made,)
         agreed = [self._agreed(r, t, name) for r, t in zip(results, context.outputs, strict=False)]
         return agreed if isinstance(node.meta["val"], (tuple, list)) else agreed[0]
