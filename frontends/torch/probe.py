@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -90,7 +91,7 @@ class Probe:
 
     def _compared(self, sizes: Mapping[str, int]) -> str:
         """same | different | fails | untried (no inputs have that size)."""
-        unguarded = self.program.module(check_guards=False)
+        unguarded = self._unguarded
         for seed in range(_ROUNDS):
             inputs = self._inputs(sizes, seed)
             if inputs is None:
@@ -105,6 +106,11 @@ class Probe:
             if not _close(got, wanted):
                 return "different"
         return "same"
+
+    @cached_property
+    def _unguarded(self) -> Any:
+        """The exported program, callable at sizes that its guards keep out."""
+        return self.program.module(check_guards=False)
 
     def _own_model(self) -> Any:
         """The model itself, or a copy where calls would change its buffers."""
