@@ -17,7 +17,6 @@ import logging
 import multiprocessing
 import sys
 import time
-import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -32,29 +31,9 @@ from pliant.compiler.driver import compile as compile_module
 from pliant.frontends.torch import import_torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from trial import Outcome, Together, beyond_core, samples_of, try_operator
+from trial import Outcome, Together, beyond_core, known, operators, samples_of, try_operator, verdict
 
-HERE = Path(__file__).parent
-KNOWN = HERE / "known_failures.toml"
 Record = dict[str, Any]
-
-
-def full_name(op: Any) -> str:
-    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
-
-
-def operators() -> dict[str, Any]:
-    """Every entry of op_db that has float32 samples on a CPU, by name."""
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    found = {full_name(op): op for op in op_db if torch.float32 in op.dtypes and not op.name.startswith("jiterator")}
-    return dict(sorted(found.items()))
-
-
-def verdict(outcomes: list[Outcome]) -> str:
-    """pass when every sample that torch exports passes; skip when there is none."""
-    failed = [o.status for o in outcomes if o.status not in ("pass", "skip")]
-    return failed[0] if failed else "pass" if any(o.status == "pass" for o in outcomes) else "skip"
 
 
 def record_of(name: str, op: Any, samples: int, dynamic: bool) -> Record:
@@ -118,12 +97,6 @@ def reason_of(record: Mapping[str, Any]) -> str:
     outcomes = sorted(record["outcomes"], key=lambda o: (o["status"] == "pass", o["status"] == "skip"))
     first = outcomes[0] if outcomes else {"status": "pass", "reason": ""}
     return "" if first["status"] == "pass" else f"{first['status']}: {first['reason']}"
-
-
-def known(dynamic: bool) -> dict[str, str]:
-    """What is known not to pass, with the reason of each; what stands under `both` does in neither mode."""
-    read = tomllib.loads(KNOWN.read_text()) if KNOWN.exists() else {}
-    return {**read.get("both", {}), **read.get("dynamic" if dynamic else "static", {})}
 
 
 def stored(path: Path) -> dict[str, Record]:

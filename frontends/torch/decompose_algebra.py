@@ -227,6 +227,21 @@ def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
     return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
 
 
+def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """Elements by their places in the row-major order of x."""
+    flat, at, given = x.reshape(-1), index.reshape(-1), source.reshape(-1)
+    at = torch.where(at < 0, at + x.numel(), at)
+    return (flat.scatter_add(0, at, given) if accumulate else flat.scatter(0, at, given)).reshape(x.shape)
+
+
+def scatter_by(x: Any, dim: int, index: Any, source: Any, *, reduce: str) -> Any:
+    """The older form of scatter_reduce; the source may be a number."""
+    if not isinstance(source, torch.Tensor):
+        source = torch.full(index.shape, source, dtype=x.dtype)
+    kind = {"add": "sum", "multiply": "prod"}[reduce]
+    return x.scatter_reduce(dim, index, source, kind, include_self=True)
+
+
 def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """As scatter_reduce, with one index a slice."""
     if x.dim() == 0:
@@ -259,4 +274,7 @@ ALGEBRA: Mapping[Any, Callable[..., Any]] = {
     aten.nanmedian.default: median(True),
     aten.mode.default: mode,
     aten.index_reduce.default: index_reduce,
+    aten.put.default: put,
+    aten.scatter.reduce: scatter_by,
+    aten.scatter.value_reduce: scatter_by,
 }

@@ -34,8 +34,9 @@ def embedding_bag(
 ) -> Any:
     """Sums (mode 0), means (1) or largest elements (2) of the rows of each bag; a mask says what is in which."""
     count = indices.shape[0]
-    starts = offsets[:-1] if include_last_offset else offsets
-    ends = offsets[1:] if include_last_offset else torch.cat([offsets[1:], torch.full((1,), count, dtype=offsets.dtype)])
+    if not include_last_offset:
+        offsets = torch.cat([offsets, torch.full((1,), count, dtype=offsets.dtype)])
+    starts, ends = offsets[:-1], offsets[1:]
     at = torch.arange(count)
     inside = (at >= starts.unsqueeze(1)) & (at < ends.unsqueeze(1)) & (indices != padding_idx)  # [bag, index]
     rows = weight.index_select(0, indices)
@@ -94,7 +95,8 @@ def grid_sampler_3d(x: Any, grid: Any, interpolation: int, padding: int, align_c
             inside = ok if inside is None else inside & ok
             i = torch.clamp(c, 0, n - 1).to(torch.int64)
             place = i if place is None else place * n + i
-        assert inside is not None and place is not None
+        assert inside is not None
+        assert place is not None
         index = place.reshape(batch, 1, -1).expand(batch, channels, place.numel() // batch)
         values = flat.gather(2, index).reshape(batch, channels, *grid.shape[1:4])
         return torch.where(inside.reshape(shape), values, 0.0)

@@ -12,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...ir.build import ModuleBuilder
-from ...ir.diagnostics import error
+from ...ir.diagnostics import CompileError, error
 from ...ir.facts import Fact, Facts
 from ...ir.graph import GlobalRef
 from ...ir.types import DType
@@ -191,7 +191,9 @@ class _Import:
             try:
                 return self._attempt(known)
             except NeedFact as need:
-                if need.fact in self.extra or not need.fact.symbols:
+                if need.fact in self.extra or not need.fact.symbols or not need.fact.symbols <= self.symbols:
+                    if isinstance(need.__cause__, CompileError):
+                        raise need.__cause__ from None
                     raise error(f"{need.why}: {need.fact} does not hold") from None
                 self.extra.append(need.fact)
                 self.notes.append(f"{need.fact}: {need.why}")

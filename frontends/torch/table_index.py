@@ -81,8 +81,27 @@ def index_put(t: Context, a: Args) -> Operand:
         values = t.op("unsqueeze", values, axis=tuple(range(lead))) if lead else values
         places = [*range(first, first + count), *range(first), *range(first + count, t.rank(values))]
         values = permuted(t, values, places)
-    out = t.op("index_put", permuted(t, x, order), values, *given, accumulate=bool(a.accumulate))
+    moved = permuted(t, x, order)
+    _fits(t, values, given, t.type(moved).dims[len(axes) :])
+    out = t.op("index_put", moved, values, *given, accumulate=bool(a.accumulate))
     return permuted(t, out, [order.index(i) for i in range(rank)])
+
+
+def _fits(t: Context, values: Operand, indices: Sequence[Operand], rest: Sequence[Dim]) -> None:
+    """Sizes of the values that torch compares with those of the indices and of x only when it runs."""
+    shapes = [t.type(i).dims for i in indices]
+    one = Dim.of(1)
+    lead: list[Dim] = []
+    for back in range(1, max(map(len, shapes)) + 1):
+        sizes = [s[-back] for s in shapes if len(s) >= back and s[-back] != one]
+        lead.insert(0, sizes[0] if sizes else one)
+        for other in sizes[1:]:
+            t.need(Compare("==", other, sizes[0]), f"`{t.target}` takes indices of one shape")
+    wanted = [*lead, *rest]
+    have = t.type(values).dims
+    for h, w in zip(reversed(have), reversed(wanted), strict=False):
+        if h != one:
+            t.need(Compare("==", h, w), f"`{t.target}` takes values of the shape of what they replace")
 
 
 def masked_put(t: Context, a: Args, mask: Operand) -> Operand:

@@ -66,6 +66,7 @@ def batched(t: Context, x: Operand, rank: int, run: Callable[[Operand], Operand]
 
 def convolution(t: Context, a: Args) -> Operand:
     rank = t.rank(a.weight) - 2
+    t.need_elements(a.weight, range(2, rank + 2))
     stride, padding, dilation = (per_axis(v, rank) for v in (a.stride, a.padding, a.dilation))
     shared = {"stride": stride, "padding": padding, "dilation": dilation, "groups": int(a.groups)}
     operands = (a.weight,) if a.bias is None else (a.weight, a.bias)

@@ -15,6 +15,7 @@ from ...ir.diagnostics import CompileError, Diagnostic, Span
 from ...ir.dims import Dim
 from ...ir.graph import Operand
 from ...ir.types import DType, TensorType
+from .ask import asked
 from .context import Args, Context, is_tensor
 from .promote import dtype_of
 from .scalars import scalar_value
@@ -171,7 +172,10 @@ class Walker:
         if name not in ROWS:
             raise missing_error([(name, place_of(node))])
         context = Context(self.b, name, self._types(node), _used(node))
-        made = ROWS[name](context, Args(self._arguments(node)))
+        try:
+            made = ROWS[name](context, Args(self._arguments(node)))
+        except CompileError as failure:
+            raise asked(failure, name) from failure
         results = made if isinstance(made, (tuple, list)) else (made,)
         agreed = [self._agreed(r, t, name) for r, t in zip(results, context.outputs, strict=False)]
         return agreed if isinstance(node.meta["val"], (tuple, list)) else agreed[0]
