@@ -211,7 +211,7 @@ class _Rows:
     def _at_hand(self, name: str) -> bool:
         """Is it read from where an earlier pass has put it?"""
         earlier = bool(self.group.axes) and self.stage[name] < self.current
-        return name in self.reduced or earlier and (name in self.scratch or name in self.stored)
+        return name in self.reduced or (earlier and (name in self.scratch or name in self.stored))
 
     def _fetch(self, name: str) -> Expr:
         if name in self.reduced:
