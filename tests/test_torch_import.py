@@ -164,6 +164,7 @@ SIZES = [
     (lambda n, m: math.trunc(n / 2), "truncation"),
     (lambda n, m: math.ceil(n / 4), "math.ceil"),
     (lambda n, m: math.floor(n * 1.5), "a literal float"),
+    (lambda n, m: math.floor(n * 1.7) + math.ceil(m * 0.6), "floats next to fractions"),
     (lambda n, m: n * n - m, "power"),
 ]
 

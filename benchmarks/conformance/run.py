@@ -107,7 +107,10 @@ def stored(path: Path) -> dict[str, Record]:
 def chosen(options: argparse.Namespace, have: Mapping[str, Record]) -> Iterator[tuple[str, Any]]:
     wanted = set(filter(None, options.ops.split(",")))
     at, of = map(int, options.shard.split("/"))
+    passed = None if options.passed is None else {n for n, r in stored(options.passed).items() if r["verdict"] == "pass"}
     for name, op in list(operators().items())[at::of]:
+        if passed is not None and name not in passed:
+            continue
         if wanted:
             if name in wanted or op.name in wanted:
                 yield name, op
@@ -144,6 +147,7 @@ def main() -> int:
     parser.add_argument("--ops", default="", help="names, with commas between")
     parser.add_argument("--samples", type=int, default=20, help="at most so many of an operator")
     parser.add_argument("--limit", type=float, default=240, help="seconds an operator may take")
+    parser.add_argument("--passed", type=Path, help="only operators that pass in these results, of the other mode")
     parser.add_argument("--shard", default="0/1", help="i/n: every n-th operator, from the i-th on")
     parser.add_argument("--again", choices=("failed", "all"), help="run anew what has a result")
     parser.add_argument("--results", type=Path, help="where results are kept (JSON lines)")

@@ -182,7 +182,7 @@ class Trial:
 
         shapes = (tuple({i: AUTO for i, n in enumerate(t.shape) if n > 1} for t in model.tensors),)
         try:
-            program = export(model, copies(model.tensors), None, shapes if self.dynamic else None)
+            program = export(model, copies(model.tensors), None, shapes if self.dynamic and model.tensors else None)
         except Exception as failure:  # noqa: BLE001
             return all_are("skip", failure)
         try:

@@ -21,6 +21,9 @@ from ...ir.facts import Compare, CompareOp, Fact, InRange
 _EXACT = 1 << 24
 """Denominators up to here: a float with such a value multiplies sizes below 2^29 without rounding."""
 
+_SIMPLE = 1000
+"""Denominators of fractions that may stand for the float next to them."""
+
 _RELATIONS: Mapping[str, CompareOp] = {
     "Equality": "==",
     "Unequality": "!=",
@@ -204,19 +207,36 @@ def _true_div(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:
     return _reduced(Ratio(a.numerator * b.denominator, a.denominator * b.numerator))
 
 
+def _to_round(sizes: Sizes, expr: Any) -> Ratio:
+    """A real number of which only the whole part, or the next whole number, matters.
+
+    With c the float next to p / q, c = p / q (1 + d): where |d| <= 2^-54, the product c n, rounded, is p n / q itself
+    wherever that is whole (it is off by at most half a step, and ties go to it), and elsewhere, where it is 1 / q or
+    more away from whole numbers, on the same side of them, for p n below 2^52 / q.  So the fraction may stand for c.
+    """
+    floats = [a for a in expr.args if isinstance(a, sympy.Float)]
+    if type(expr).__name__ == "Mul" and len(floats) == 1 and len(expr.args) == 2:
+        exact = Fraction(float(floats[0]))
+        simple = exact.limit_denominator(_SIMPLE)
+        if simple and abs(exact / simple - 1) <= Fraction(1, 1 << 54):
+            size = sizes._dim(next(a for a in expr.args if a is not floats[0]))
+            return _reduced(Ratio(size * simple.numerator, Dim.of(simple.denominator)))
+    return sizes._real(expr)
+
+
 def _floor(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:
-    x = sizes._real(args[0])
+    x = _to_round(sizes, args[0])
     return _whole(x.numerator // x.denominator)
 
 
 def _ceil(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:
-    x = sizes._real(args[0])
+    x = _to_round(sizes, args[0])
     return _whole(Dim.ceildiv(x.numerator, x.denominator))
 
 
 def _trunc(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:
     """Towards zero: the floor of what is positive less the floor of what is negative, negated."""
-    x = sizes._real(args[0])
+    x = _to_round(sizes, args[0])
     if all(c > 0 and all(isinstance(a, str) for a in m) for d in (x.numerator, x.denominator) for m, c in d.terms):
         return _whole(x.numerator // x.denominator)
     if not x.denominator.is_const:
