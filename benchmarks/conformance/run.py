@@ -107,9 +107,9 @@ def stored(path: Path) -> dict[str, Record]:
 def chosen(options: argparse.Namespace, have: Mapping[str, Record]) -> Iterator[tuple[str, Any]]:
     wanted = set(filter(None, options.ops.split(",")))
     at, of = map(int, options.shard.split("/"))
-    passed = None if options.passed is None else {n for n, r in stored(options.passed).items() if r["verdict"] == "pass"}
+    other = stored(options.passed) if options.passed is not None else None
     for name, op in list(operators().items())[at::of]:
-        if passed is not None and name not in passed:
+        if other is not None and (name not in other or other[name]["verdict"] != "pass"):
             continue
         if wanted:
             if name in wanted or op.name in wanted:

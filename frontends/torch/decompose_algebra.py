@@ -234,6 +234,23 @@ def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     return (flat.scatter_add(0, at, given) if accumulate else flat.scatter(0, at, given)).reshape(x.shape)
 
 
+def nonzero_static(x: Any, *, size: int, fill_value: int = -1) -> Any:
+    """Coordinates of the first `size` elements that are not 0, one row each; rows beyond are filled."""
+    if x.dim() == 0:
+        return torch.zeros((size, 0), dtype=torch.int64)
+    mask = (x != 0).reshape(-1)
+    count = mask.to(torch.int64).cumsum(0)
+    row = torch.where(mask, torch.clamp_max(count - 1, size), size)  # the row after the last is thrown away
+    place = torch.zeros((size + 1,), dtype=torch.int64).scatter(0, row, torch.arange(x.numel()))[:size]
+    columns = []
+    for n in reversed(x.shape):
+        least = max(n, 1) if isinstance(n, int) else n
+        columns.append(torch.remainder(place, least))
+        place = torch.div(place, least, rounding_mode="floor")
+    found = torch.arange(size) < mask.sum()
+    return torch.where(found.unsqueeze(1), torch.stack(columns[::-1], 1), fill_value)
+
+
 def scatter_by(x: Any, dim: int, index: Any, source: Any, *, reduce: str) -> Any:
     """The older form of scatter_reduce; the source may be a number."""
     if not isinstance(source, torch.Tensor):
@@ -275,6 +292,7 @@ ALGEBRA: Mapping[Any, Callable[..., Any]] = {
     aten.mode.default: mode,
     aten.index_reduce.default: index_reduce,
     aten.put.default: put,
+    aten.nonzero_static.default: nonzero_static,
     aten.scatter.reduce: scatter_by,
     aten.scatter.value_reduce: scatter_by,
 }

@@ -30,12 +30,17 @@ ROWS: Mapping[str, Row] = {**DIRECT, **TABLE}
 """What is known to mean something where it stands in a program that was not decomposed."""
 
 _RANDOM = "random numbers are not supported: draw them outside and pass them in"
+_DRAWN = (
+    "rand randn rand_like randn_like randint randint_like randperm native_dropout bernoulli normal normal_functional "
+    "uniform multinomial rrelu_with_noise_functional geometric exponential cauchy log_normal"
+)
 _DATA = "its sizes depend on data, which is not supported yet"
 _BACKWARD = "a derivative: this compiles inference"
 _COMPLEX = "complex numbers are not supported"
 
 LEFT_OUT: Mapping[str, str] = {
-    **{f"aten.{n}.default": _RANDOM for n in ("rand", "randn", "randperm", "native_dropout", "bernoulli")},
+    **{f"aten.{n}.default": _RANDOM for n in _DRAWN.split()},
+    **{f"prims.{n}.default": _RANDOM for n in ("normal", "uniform")},
     "aten.bernoulli.p": _RANDOM,
     "aten.nonzero.default": _DATA,
     "aten.masked_select.default": _DATA,
@@ -43,6 +48,7 @@ LEFT_OUT: Mapping[str, str] = {
     "aten.unique_consecutive.default": _DATA,
     "aten._local_scalar_dense.default": "a value of a tensor as a Python number: " + _DATA,
     "aten.bincount.default": _DATA,
+    "aten.repeat_interleave.Tensor": _DATA,
     "aten._fft_c2r.default": _COMPLEX,
     "aten._fft_r2c.default": _COMPLEX,
     "aten._fft_c2c.default": _COMPLEX,
