@@ -19,7 +19,8 @@ dynamic and bounded, imported, compiled once, and run at five sizes, batch 1, le
   is shown.
 - **ops**: statements of the imported program; **kernels**: what they became.
 - **memory**: bytes at the largest sizes for everything but weights and arguments, results among it: the arena as
-  planned at compile time, against the most that torch's allocator held during the call.
+  planned at compile time, against the most that torch's allocator held during the call. (Results are allocated when the
+  call begins, so ours is their sum; torch makes the logits of a language model when all else is free again.)
 - **seconds**: `export` is torch's own; `import` has torch's decomposition in it; `compile` is ours. On two cores,
   shared with other work.
 

@@ -81,7 +81,7 @@ class Decode(torch.nn.Module):
         cache = hf.DynamicCache(config=self.model.config)
         for i, (key, value) in enumerate(zip(keys, values, strict=True)):
             cache.update(key, value, i)
-        out = self.model(input_ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
+        out = self.model(input_ids, attention_mask=attention_mask, cache=cache, use_cache=True)
         layers = out.past_key_values.layers
         return out.logits, [x.keys for x in layers], [x.values for x in layers]
 

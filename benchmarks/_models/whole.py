@@ -11,8 +11,8 @@ import transformers as hf
 from .case import Case
 from .text import decoder, encoder
 
-_SIZES = tuple({"batch": b, "length": n} for b, n in ((1, 1), (1, 128), (2, 77)))
-_BOUNDS = {"batch": (1, 8), "length": (1, 512)}
+_SIZES = tuple({"batch": b, "length": n} for b, n in ((1, 1), (1, 128), (2, 77), (2, 256)))
+_BOUNDS = {"batch": (1, 2), "length": (1, 256)}
 
 
 def _large(case: Case, build: Any) -> Case:
