@@ -227,6 +227,13 @@ def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
     return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
 
 
+def take(x: Any, index: Any) -> Any:
+    """Elements by their places in the row-major order of x."""
+    at = index.reshape(-1)
+    at = torch.where(at < 0, at + x.numel(), at)
+    return x.reshape(-1).gather(0, at).reshape(index.shape)
+
+
 def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Elements by their places in the row-major order of x."""
     flat, at, given = x.reshape(-1), index.reshape(-1), source.reshape(-1)
@@ -292,6 +299,7 @@ ALGEBRA: Mapping[Any, Callable[..., Any]] = {
     aten.mode.default: mode,
     aten.index_reduce.default: index_reduce,
     aten.put.default: put,
+    aten.take.default: take,
     aten.nonzero_static.default: nonzero_static,
     aten.scatter.reduce: scatter_by,
     aten.scatter.value_reduce: scatter_by,
