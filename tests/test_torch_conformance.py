@@ -1,4 +1,4 @@
-"""torch's own operator tests: a fixed part of benchmarks/conformance, and all of it, at fixed sizes, in the slow tests."""
+"""torch's own operator tests: a fixed part of benchmarks/conformance; all of it at fixed sizes in the slow tests."""
 
 from __future__ import annotations
 
