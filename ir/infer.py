@@ -76,6 +76,10 @@ def with_dtype(ctx: InferContext, operand: Literal | DimValue, dtype: DType | No
             raise ctx.fail(message, help="write a whole number, or cast the operand")
         if isinstance(value, bool) and not dtype.is_bool:
             raise ctx.fail(f"the literal {str(value).lower()} is not {dtype.with_article}", help="write 0 or 1")
+        if dtype.is_bool and value not in (0, 1):
+            raise ctx.fail(f"the literal {value} is not {dtype.with_article}", help="write true or false")
+        if dtype.is_bool:
+            operand = replace(operand, value=bool(value))
         if dtype.is_int and not _fits(int(value), dtype):
             raise ctx.fail(f"the literal {value} does not fit {dtype}")
         if dtype.is_float and isinstance(value, int):

@@ -171,3 +171,9 @@ func @main(x: f32[n, h], inout cache: f32[n]) -> f32[n, 4*h], (f16[k], f32[])
 }
 """
     )
+
+
+def test_a_number_beside_bools_becomes_one_of_them() -> None:
+    text = "func @main(x: bool[n]) -> bool[n] { y = where(x, x, 1) return y }"
+    typed = infer_module(parse_module(text))
+    assert parse_module(print_module(typed)) == typed

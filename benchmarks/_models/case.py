@@ -56,6 +56,9 @@ def randomised(model: Any, seed: int = 0) -> Any:
         for value in model.parameters():
             if value.ndim <= 1:
                 value.add_(0.1 * torch.randn(value.shape, generator=generator))
+            elif value.ndim == 4:
+                # Convolutions keep the scale of their input (He et al. 2015): it would be lost after many layers.
+                value.copy_((2 / value[0].numel()) ** 0.5 * torch.randn(value.shape, generator=generator))
         for name, value in model.named_buffers():
             if name.endswith("running_mean"):
                 value.copy_(0.1 * torch.randn(value.shape, generator=generator))
