@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TypeAlias
 
-from .dims import Atom, Dim, Extremum
+from .dims import Atom, Dim, Extremum, FloorDiv, of_atom
 from .dims_view import Factor, Mod, terms_of
 
 Interval: TypeAlias = tuple[int | None, int | None]  # both ends included; None is unbounded
@@ -102,24 +103,50 @@ def intersect(x: Interval, y: Interval) -> Interval:
 
 def interval(dim: Dim, symbol: Callable[[str], Interval]) -> Interval:
     """Bounds of `dim` from those of its symbols, each term on its own."""
-    result: Interval = (0, 0)
-    plain = True
-    for monomial, coefficient in dim.terms:
-        term: Interval = (1, 1)
-        for atom in monomial:
-            plain = plain and isinstance(atom, str)
-            term = mul(term, of_factor(atom, symbol))
-        result = add(result, scale(term, coefficient))
-    if plain:
+    result = _termwise(dim, symbol)
+    if all(isinstance(atom, str) for monomial, _ in dim.terms for atom in monomial):
         return result
     # n - 8*(n//8) says little term by term; n % 8 says that it is in 0..7.
     other: Interval = (0, 0)
     for view in terms_of(dim):
-        term = (1, 1)
+        term: Interval = (1, 1)
         for factor in view.factors:
             term = mul(term, of_factor(factor, symbol))
         other = add(other, scale(term, view.coefficient))
-    return intersect(result, other)
+    result = intersect(result, other)
+    halves = _in_halves(dim)
+    return result if halves is None else intersect(result, _termwise(halves, symbol))
+
+
+def _termwise(dim: Dim, symbol: Callable[[str], Interval]) -> Interval:
+    result: Interval = (0, 0)
+    for monomial, coefficient in dim.terms:
+        term: Interval = (1, 1)
+        for atom in monomial:
+            term = mul(term, of_factor(atom, symbol))
+        result = add(result, scale(term, coefficient))
+    return result
+
+
+def _in_halves(dim: Dim) -> Dim | None:
+    """n as n//2 + (n+1)//2, where that leaves fewer terms; None where it does not.
+
+    The canonical form of a product of halves rounded up, as a convolution of stride 2 has, is four products whose
+    bounds say little.
+    """
+    if len(dim.terms) < 2:
+        return None
+    two = Dim.of(2)
+    names = [a for a in dim.atoms if isinstance(a, str) and FloorDiv(Dim.of(a), two) in dim.atoms]
+    split = dim
+    for name in names:
+        down, up = FloorDiv(Dim.of(name), two), FloorDiv(Dim.of(name) + 1, two)
+        parts = [
+            Dim.product([Dim.of(c), *(of_atom(down) + of_atom(up) if a == name else of_atom(a) for a in m)])
+            for m, c in split.terms
+        ]
+        split = reduce(lambda a, b: a + b, parts, Dim.of(0))
+    return split if len(split.terms) < len(dim.terms) else None
 
 
 def of_factor(factor: Factor | Atom, symbol: Callable[[str], Interval]) -> Interval:

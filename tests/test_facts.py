@@ -442,3 +442,13 @@ def test_halves_rounded_down_and_up_make_the_whole() -> None:
             both = x // divisor + (x + divisor // 2) // divisor
             assert Facts().prove_eq(both, x // (divisor // 2))
             assert not Facts().prove_eq(both + n % 3, x // (divisor // 2))
+
+
+def test_products_of_halves_have_tight_bounds() -> None:
+    """A convolution of stride 2 over a plane: the canonical form is four products that have opposite signs."""
+    h, w, b = Dim.of("h"), Dim.of("w"), Dim.of("b")
+    known = Facts([InRange(h, 3, 96), InRange(w, 32, 95), InRange(b, 1, 4)])
+    plane = ((h + 1) // 2) * ((w + 1) // 2)
+    assert known.bounds(plane) == (2 * 16, 48 * 48)
+    assert known.bounds(64 * b * plane) == (64 * 2 * 16, 64 * 4 * 48 * 48)
+    assert known.bounds(plane - 5 * (h // 2)) == (2 * 16 - 5 * 48, 48 * 48 - 5)
