@@ -160,8 +160,12 @@ def _cast(s: Apply, c: Context) -> Operand | Apply | None:
     if isinstance(wanted, TensorType) and c.tensor(x).dtype is wanted.dtype:
         return x
     inner = c.made_by(x, "cast")
-    if inner is not None and holds_all(c.tensor(x).dtype, c.tensor(inner.operands[0]).dtype):
-        return replace(s, operands=inner.operands)
+    if inner is not None and isinstance(wanted, TensorType):
+        first, middle, last = c.tensor(inner.operands[0]).dtype, c.tensor(x).dtype, wanted.dtype
+        # From a float, what does not fit an integer saturates; from an integer it wraps around.
+        alike = first.is_float or not middle.is_float or not last.is_int or holds_all(last, first)
+        if holds_all(middle, first) and alike:
+            return replace(s, operands=inner.operands)
     return None
 
 
