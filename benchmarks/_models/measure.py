@@ -53,8 +53,11 @@ def measure(case: Case, keep: Callable[[Record], None]) -> None:
 
     start = time.perf_counter()
     compilation = Compilation(imported.module, resolve(Target.parse("cpu")))
-    executable = Executable(compilation.artifact(imported.weights or None), lazy=True)
+    artifact = compilation.artifact(imported.weights or None)
     record["compile_s"] = time.perf_counter() - start
+    start = time.perf_counter()
+    executable = Executable(artifact, lazy=True)
+    record["load_s"] = time.perf_counter() - start
     keep(record)
     compiled = TorchProgram(imported, executable)
     plan = compilation.lowered.plans["main"]

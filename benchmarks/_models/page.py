@@ -81,15 +81,17 @@ def _bytes(n: int | None) -> str:
 def _whole(records: Sequence[Record]) -> list[str]:
     head = ("model", "parameters", "right", "worst error", "ops", "kernels", "memory", "torch's")
     lines = [
-        _row(*head, "export", "import", "compile", "peak of the process"),
-        "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        _row(*head, "export", "import", "compile", "load", "peak of the process"),
+        "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for r in records:
         cells = _cells(r)
         rss = f"{r['peak_rss'] / 2**30:.1f} GiB" if "peak_rss" in r else ""
-        own = [cells[0], f"{r.get('parameters', 0) / 1e6:.0f} M", *cells[3:9], *cells[10:], rss]
+        load = f"{r['load_s']:.1f}" if "load_s" in r else ""
+        own = [cells[0], f"{r.get('parameters', 0) / 1e6:.0f} M", *cells[3:9], *cells[10:], load, rss]
         lines.append(_row(*own))
-    return [*lines, "", "The peak of the process has torch's model and its export in it, and both runs."]
+    said = "`load` packs the weights. The peak of the process has torch's model and its export in it, and both runs."
+    return [*lines, "", said]
 
 
 def _sizes(records: Sequence[Record]) -> list[str]:
