@@ -12,13 +12,15 @@ _HEAD = """\
 
 `python benchmarks/models.py --write` makes this page. Each architecture is built by
 [transformers](https://github.com/huggingface/transformers) (DLRM-like, LSTM and GRU in plain `torch.nn`) with random
-weights, small but with all its parts. It is exported once by `torch.export` with batch, length, height and width
-dynamic and bounded, imported, compiled once, and run at five sizes, batch 1, length 1 and the bound among them.
+weights, small but with all its parts. It is exported once by `torch.export` with bounded dynamic sizes, imported,
+compiled once, and run at five sizes, batch 1, the least length and the bound among them. What moves is the batch, and
+with it length, height and width where the model lets them: positions learnt for one size of image or sound fix those
+(ViT, CLIP's vision, Whisper), and torch unrolls LSTM and GRU over a fixed length (12).
 
 - **right**: every result at every size is within 1e-4 of torch's, as a part of the result's largest value; the worst
   is shown.
 - **ops**: statements of the imported program; **kernels**: what they became.
-- **memory**: bytes at the largest sizes for everything but weights and arguments, results among it: the arena as
+- **memory**: bytes at the largest sizes, arena and results, without weights, arguments and the threads' scratch: as
   planned at compile time, against the most that torch's allocator held during the call. (Results are allocated when the
   call begins, so ours is their sum; torch makes the logits of a language model when all else is free again.)
 - **seconds**: `export` is torch's own; `import` has torch's decomposition in it; `compile` is ours. On two cores,
