@@ -22,6 +22,7 @@ from .dims import Dim
 from .facts import Facts
 from .graph import (
     Apply,
+    Bind,
     Block,
     CallFunction,
     Const,
@@ -247,6 +248,14 @@ class FunctionBuilder(Builder):
         facts = tuple(f for text in where for f in parse_facts(text, symbols_of(t) | self._infer.symbols))
         (value,) = self._append(MatchCast(Target(self.fresh(), t), _operand(x), facts))
         return value
+
+    def bind(self, symbol: str, x: Given, where: Iterable[str] = ()) -> Dim:
+        """Makes a size of an i64[] parameter, checked at the call: the symbol."""
+        from .parser import parse_facts
+
+        facts = tuple(f for text in where for f in parse_facts(text, {symbol, *self._infer.symbols}))
+        self._append(Bind(symbol, _operand(x), facts))
+        return Dim.of(symbol)
 
     def call(self, function: str, *operands: Given, results: int = 1) -> Var | tuple[Var, ...]:
         """Calls a function built before; `results` is how many values it returns."""

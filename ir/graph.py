@@ -150,6 +150,8 @@ class Update:
 
 @dataclass(frozen=True)
 class Bind:
+    """The value of an i64[], which the host must know before the first kernel, becomes a size; it is not negative."""
+
     symbol: str
     operand: Operand
     facts: tuple[Fact, ...] = ()

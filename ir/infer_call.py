@@ -11,6 +11,7 @@ from .dims_solve import BindSymbol, Step, Unsolvable, solve
 from .facts import Compare, Fact, Facts
 from .graph import CallFunction, Function, GlobalRef, Module, Operand, Param, Var
 from .infer import text_of
+from .infer_bind import bound_leaves, callee_sizes, given_leaves
 from .infer_scope import slots, symbols_of
 from .subs import subs_type
 from .types import TensorType, TupleType, Type
@@ -31,7 +32,8 @@ def call_results(infer: FunctionInfer, statement: CallFunction) -> tuple[tuple[O
     types = [infer.type_of(o) for o in operands]
     for operand, param, t in zip(operands, callee.params, types, strict=True):
         call.check_kind(operand, param, t)
-    binding = call.bind(types)
+    call.check_bound(operands)
+    binding = call.bind(types) | callee_sizes(callee, operands, infer.host)
     for operand, param in zip(operands, callee.params, strict=True):
         if param.inout:
             call.pass_on(operand, param)
@@ -91,6 +93,14 @@ class _Call:
             unranked = isinstance(found, TensorType) and found.shape is None
             raise self.fail(message, "give it a type with match_cast" if unranked else "", symbols_of(found))
 
+    def check_bound(self, operands: Sequence[Operand]) -> None:
+        """What the callee makes sizes of must be known before the program runs."""
+        needed = bound_leaves(self.infer.module, self.callee)
+        for leaf, known in given_leaves(self.callee, operands, self.infer.host):
+            if leaf in needed and known is None:
+                message = f"`@{self.callee.name}` makes a size of `{leaf}`, and what is given for it is computed"
+                raise self.fail(f"{message}: that comes in a later version", "give it a parameter of type i64[]")
+
     def bind(self, types: list[Type]) -> dict[str, Dim | int | str]:
         """The callee's symbols (and slots) as sizes of the caller."""
         steps = call_steps(self.infer.module, self.callee)
@@ -138,7 +148,8 @@ class _Call:
         missing = sorted(symbols_of(t) - values.keys() - self.infer.symbols)
         if missing:
             message = f"the result {t} of `@{self.callee.name}` has a size that is bound inside it: `{missing[0]}`"
-            raise self.fail(message, "only sizes of its parameters are known to the caller")
+            help = "only sizes of its parameters are known to the caller, and what it binds where that is bound before"
+            raise self.fail(message, help)
         return subs_type(t, values)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from .diagnostics import CompileError, Diagnostic, Span
 from .dims import Dim
-from .facts import Compare, Facts
+from .facts import Compare, Fact, Facts
 from .graph import (
     Apply,
     Assign,
@@ -38,6 +38,7 @@ from .graph import (
     targets_of,
 )
 from .infer import default_dtype, infer_apply, text_of, with_dtype
+from .infer_bind import SCALAR, HostValues, bind_facts
 from .infer_call import call_results
 from .infer_match import match_facts
 from .infer_scope import ScopeFacts, contradiction, function_scope, origin, raise_problems, symbols_of
@@ -64,6 +65,7 @@ class FunctionInfer:
         self.types: dict[str, Type | None] = {p.name: p.type for p in function.params}  # None: poisoned
         self.inout = {p.name: p.type for p in function.params if p.inout}
         self.updated: dict[str, Span | None] = {}
+        self.host = HostValues.of_params(function.params)
         self._simple: dict[Dim, Dim] = {}
 
     def run(self) -> Function:
@@ -88,13 +90,15 @@ class FunctionInfer:
         for target in targets_of(statement):
             self.types[target.name] = target.type
             if target.type is not None:
-                self._bind(target.type, target)
+                self._new_symbols(symbols_of(target.type), f"{target.name}: {target.type}", target.span)
+        if isinstance(statement, Bind):
+            self._new_symbols((statement.symbol,), f"bind {statement.symbol} = {text_of(statement.operand)}")
 
-    def _bind(self, t: Type, target: Target) -> None:
-        """New symbols of a match_cast come into scope."""
-        for symbol in sorted(symbols_of(t) - self.symbols):
+    def _new_symbols(self, symbols: Iterable[str], text: str, span: Span | None = None) -> None:
+        """Symbols of a match_cast or bind come into scope."""
+        for symbol in sorted(set(symbols) - self.symbols):
             self.symbols.add(symbol)
-            self.origins[symbol] = origin(symbol, f"{target.name}: {t}", target.span)
+            self.origins[symbol] = origin(symbol, text, span)
 
     # -- operands
 
@@ -140,9 +144,11 @@ class FunctionInfer:
         kind = type(statement)
         rule: Callable[[Statement], Statement] | None = getattr(self, _RULES.get(kind, ""), None)
         if rule is None:
-            what = {Bind: "bind", If: "if", While: "while"}[kind]
+            what = {If: "if", While: "while"}[kind]
             raise self.fail(f"`{what}` is not there yet: it comes in a later version", statement.span)
-        return rule(statement)
+        typed = rule(statement)
+        self.host.note(typed)
+        return typed
 
     def _check_operand(self, operand: Operand) -> None:
         if isinstance(operand, Var) and self.types[operand.name] is None:
@@ -156,7 +162,7 @@ class FunctionInfer:
     def _in_scope(self, symbols: Iterable[str], span: Span | None, where: str) -> None:
         missing = sorted(set(symbols) - self.symbols)
         if missing:
-            help = "a size comes into scope in the type of a parameter or a weight, or in a match_cast"
+            help = "a size comes into scope in the type of a parameter or a weight, in a match_cast, or in a bind"
             raise self.fail(f"there is no size `{missing[0]}` {where}", span, help)
 
     def _apply(self, statement: Apply) -> Statement:
@@ -237,16 +243,29 @@ class FunctionInfer:
         assert t is not None
         operand = self.typed(statement.operand)
         facts = match_facts(self, self.type_of(operand), t, statement)
-        self._bind(t, statement.target)
-        for fact in statement.facts:
-            self._in_scope(fact.symbols, fact.span, "in this fact")
-        self.facts = self.facts.add(*facts, *statement.facts)
-        self._simple.clear()
-        conflict = contradiction(self.facts, [*facts, *statement.facts])
-        if conflict is not None:
-            raise CompileError((replace(conflict, span=conflict.span or statement.span),))
+        self._new_symbols(symbols_of(t), f"{statement.target.name}: {t}", statement.target.span)
+        self._learn(facts, statement)
         self.types[statement.target.name] = t
         return replace(statement, operand=operand)
+
+    def _learn(self, facts: Iterable[Fact], statement: MatchCast | Bind) -> None:
+        """Takes into scope what a statement says, in its `where` clause and beside it."""
+        for fact in statement.facts:
+            self._in_scope(fact.symbols, fact.span, "in this fact")
+        new = [*facts, *statement.facts]
+        self.facts = self.facts.add(*new)
+        self._simple.clear()
+        conflict = contradiction(self.facts, new)
+        if conflict is not None:
+            raise CompileError((replace(conflict, span=conflict.span or statement.span),))
+
+    def _bind(self, statement: Bind) -> Statement:
+        bound = replace(statement, operand=self.typed(statement.operand, SCALAR))
+        facts = bind_facts(self, bound)
+        text = f"bind {statement.symbol} = {text_of(statement.operand)}"
+        self._new_symbols((statement.symbol,), text, statement.span)
+        self._learn(facts, statement)
+        return bound
 
     def _field(self, statement: Field) -> Statement:
         t = self.type_of(statement.operand)
@@ -313,4 +332,5 @@ _RULES: dict[type, str] = {
     Field: "_field",
     Assign: "_assign",
     Update: "_update",
+    Bind: "_bind",
 }

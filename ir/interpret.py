@@ -18,6 +18,7 @@ from .facts import Fact, Facts
 from .graph import (
     Apply,
     Assign,
+    Bind,
     CallFunction,
     Const,
     DimValue,
@@ -35,7 +36,7 @@ from .graph import (
     Var,
     targets_of,
 )
-from .infer import flatten
+from .infer import flatten, text_of
 from .infer_module import infer_module
 from .infer_scope import slots
 from .op import Op
@@ -164,6 +165,9 @@ class _Frame:
             return [whole[statement.index]]
         if isinstance(statement, Assign):
             return [self._read(statement.operand)]
+        if isinstance(statement, Bind):
+            self._bind(statement)
+            return ()
         assert isinstance(statement, Update), "refused by infer"
         self.updates[statement.param] = self._read(statement.operand)
         return ()
@@ -184,6 +188,15 @@ class _Frame:
         given = [(f"match_cast `{name}`", name, statement.target.type, value)]
         self.symbols = _bind(given, statement.facts, self.symbols)
         return value
+
+    def _bind(self, statement: Bind) -> None:
+        value = self._read(statement.operand)
+        assert isinstance(value, np.ndarray), "an i64[]: inferred"
+        if int(value) < 0:
+            text = f"bind {statement.symbol} = {text_of(statement.operand)}"
+            raise InterpretError(f"{text}: {statement.symbol} would be {int(value)}, which is negative")
+        self.symbols = self.symbols | {statement.symbol: int(value)}
+        _check(statement.facts, self.symbols)
 
     def _tensor(self, operand: Operand) -> Array | None:
         if isinstance(operand, NoneValue):
@@ -249,11 +262,15 @@ def _bind(
     for step in solution.steps:
         _step(step, values, labels, origins)
     symbols = {s: v for s, v in values.items() if not s.rpartition(".")[2].isdigit()}
+    _check(where, symbols)
+    return symbols
+
+
+def _check(where: Iterable[Fact], symbols: Mapping[str, int]) -> None:
     for fact in where:
         if not fact.holds(symbols):
             bound = ", ".join(f"{s} = {symbols[s]}" for s in sorted(fact.symbols))
             raise InterpretError(f"the fact `{fact}` does not hold: {bound}")
-    return symbols
 
 
 def _sizes(label: str, name: str, t: Type, value: Value) -> dict[str, int]:

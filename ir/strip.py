@@ -8,6 +8,7 @@ from .diagnostics import CompileError
 from .graph import (
     Apply,
     Assign,
+    Bind,
     CallFunction,
     DimValue,
     Field,
@@ -25,6 +26,7 @@ from .graph import (
     targets_of,
 )
 from .infer import default_dtype, flatten
+from .infer_bind import SCALAR
 from .infer_function import FunctionInfer, Poison
 from .types import DType, TensorType
 
@@ -66,6 +68,8 @@ def _statement(statement: Statement, infer: FunctionInfer) -> Statement:
         return replace(statement, operands=operands, targets=tuple(map(_target, statement.targets)))
     if isinstance(statement, MatchCast):
         return statement
+    if isinstance(statement, Bind):
+        return replace(statement, operand=_operand(statement.operand, SCALAR.dtype))
     if isinstance(statement, Assign):
         return replace(statement, operand=_operand(statement.operand, None), target=_target(statement.target))
     if isinstance(statement, (CallFunction, If, While)):

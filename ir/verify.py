@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from .diagnostics import CompileError
 from .graph import (
     Apply,
+    Bind,
     Block,
     CallFunction,
     DimValue,
@@ -78,11 +79,20 @@ class _Structure:
             yield f"`{name}` is both a value and a symbol"
         defined.add(name)
 
+    def _symbol(self, name: str, defined: set[str]) -> Iterator[str]:
+        if name in self.symbols:
+            yield f"the symbol `{name}` is bound twice"
+        if name in defined:
+            yield f"`{name}` is both a value and a symbol"
+        self.symbols.add(name)
+
     def _block(self, block: Block, defined: set[str]) -> Iterator[str]:
         for statement in block.statements:
             for operand in operands_of(statement):
                 yield from self._operand(operand, defined)
             yield from self._statement(statement, defined)
+            if isinstance(statement, Bind):
+                yield from self._symbol(statement.symbol, defined)
             for target in targets_of(statement):
                 if target.type is not None:
                     self.symbols |= symbols_of(target.type)

@@ -9,6 +9,7 @@ from typing import ClassVar
 from ...ir.dims import Dim, DimLike
 from ...ir.graph import (
     Assign,
+    Bind,
     CallFunction,
     Function,
     Module,
@@ -19,6 +20,7 @@ from ...ir.graph import (
     Var,
     targets_of,
 )
+from ...ir.infer_bind import callee_sizes
 from ...ir.infer_call import call_binding, weight_symbols
 from ...ir.infer_scope import symbols_of
 from ...ir.subs import map_operand, map_operands, map_targets, subs_statement
@@ -76,6 +78,7 @@ class _Inliner:
         callee = _inlined(self.module, self.module.function(call.function), self.done)
         types = [self.walk.type_of(o) for o in call.operands]
         symbols: dict[str, DimLike] = dict(call_binding(self.module, callee, types, self.walk.facts))
+        symbols |= callee_sizes(callee, call.operands, self.walk.host)
         operands: dict[str, Operand] = {p.name: o for p, o in zip(callee.params, call.operands, strict=True)}
         targets, rest = _named_results(callee, call)
         inherited = weight_symbols(self.module)
@@ -94,6 +97,10 @@ class _Inliner:
                 assert t.type is not None, "infer before inline"
                 for symbol in sorted(symbols_of(t.type) - symbols.keys() - inherited):
                     symbols[symbol] = Dim.of(unique(f"{callee.name}_{symbol}", self.taken))
+            if isinstance(statement, Bind):
+                own = unique(f"{callee.name}_{statement.symbol}", self.taken)
+                symbols.setdefault(statement.symbol, Dim.of(own))
+                statement = replace(statement, symbol=own)
             new = map_operands(subs_statement(statement, symbols), operand)
             new = map_targets(new, target)
             yield replace(new, param=_var(operands[new.param])) if isinstance(new, Update) else new

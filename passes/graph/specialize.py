@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ...ir.diagnostics import Span, error
 from ...ir.dims import Dim
 from ...ir.facts import Compare, InRange, OneOf
-from ...ir.graph import DimValue, Likely, Module
+from ...ir.graph import Bind, DimValue, Likely, Module
 from ...ir.subs import dim_operand
 
 _FACTS = (Compare, InRange, OneOf)
@@ -51,6 +51,10 @@ def _rewrite(node: Any, sizes: dict[str, int]) -> Any:
         return _fact(node, sizes)
     if not is_dataclass(node) or isinstance(node, (type, Span)):
         return node
+    if isinstance(node, Bind) and node.symbol in sizes:
+        # The value that comes must be the size, which nothing else says any more.
+        fixed = Compare("==", Dim.of(node.symbol), sizes[node.symbol])
+        return replace(node, facts=(*_rewrite(node.facts, sizes), fixed))
     changed: Any = replace(node, **{f.name: _rewrite(getattr(node, f.name), sizes) for f in fields(node)})
     return dim_operand(changed) if isinstance(changed, DimValue) else changed
 

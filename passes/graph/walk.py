@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...ir.diagnostics import error
 from ...ir.facts import Facts
 from ...ir.graph import (
+    Bind,
     Block,
     DimValue,
     Function,
@@ -21,6 +22,7 @@ from ...ir.graph import (
     Var,
     targets_of,
 )
+from ...ir.infer_bind import HostValues
 from ...ir.infer_match import asserted, size_pairs
 from ...ir.infer_scope import function_scope, symbols_of
 from ...ir.types import TensorType, TupleType, Type
@@ -33,12 +35,17 @@ class Walk:
         scope = function_scope(module, function)
         self.facts: Facts = scope.facts
         self.symbols: set[str] = set(scope.symbols)
+        self.host = HostValues.of_params(function.params)
         self.types: dict[str, Type] = {p.name: p.type for p in function.params}
         self.globals: dict[str, TensorType] = {g.name: g.type for g in module.weights}
         self.globals |= {g.name: g.type for g in module.consts}
 
     def enter(self, statement: Statement) -> None:
         """Takes what the statement defines and asserts into scope."""
+        told = self.host.note(statement)
+        if isinstance(statement, Bind):
+            self.facts = self.facts.add(*told, *statement.facts)
+            self.symbols.add(statement.symbol)
         for target in targets_of(statement):
             assert target.type is not None, "infer before this pass"
             if isinstance(statement, MatchCast):
@@ -74,6 +81,8 @@ def names_of(function: Function) -> set[str]:
     """Every value and symbol name of a function."""
     names = {p.name for p in function.params}.union(*(symbols_of(p.type) for p in function.params))
     for statement in function.body.statements:
+        if isinstance(statement, Bind):
+            names.add(statement.symbol)
         for target in targets_of(statement):
             names.add(target.name)
             if target.type is not None:
