@@ -16,7 +16,7 @@ from ..runtime.artifact import raw_bytes
 from ..runtime.contract import Check, Contract, Frame, Function, Kernel, Machine, Step, Tensor
 from ..runtime.layout import FRAME_ABI
 from .codegen.host import HostCode, HostFunction
-from .codegen.host_layout import FrameLayout
+from .codegen.host_layout import FrameLayout, slots_of
 
 POOL_OBJECT = "pool"
 
@@ -84,7 +84,7 @@ def _kernel(kernel: LoopKernel) -> Kernel:
 
 def _function(function: HostFunction) -> Function:
     program = function.program
-    slots = {f"{p.name}.{i}": (p.name, i) for p in program.params for i in range(len(p.dims))}
+    slots = {f"{p.name}.{i}": (p.name, i) for p in program.params for i in slots_of(p)}
     return Function(
         program.name,
         tuple(_tensor(p) for p in program.params),

@@ -253,11 +253,12 @@ class FunctionInfer:
         for fact in statement.facts:
             self._in_scope(fact.symbols, fact.span, "in this fact")
         new = [*facts, *statement.facts]
-        self.facts = self.facts.add(*new)
-        self._simple.clear()
-        conflict = contradiction(self.facts, new)
+        together = self.facts.add(*new)
+        conflict = contradiction(together, new)
         if conflict is not None:
             raise CompileError((replace(conflict, span=conflict.span or statement.span),))
+        self.facts = together
+        self._simple.clear()
 
     def _bind(self, statement: Bind) -> Statement:
         bound = replace(statement, operand=self.typed(statement.operand, SCALAR))

@@ -294,7 +294,8 @@ class HostTensor:
 class BindSymbol:
     """symbol = numerator // divisor; fails unless the division is exact and the result not negative.
 
-    The numerator is over slots, written `name.d` (dimension d of tensor `name`), and symbols bound before.
+    The numerator is over slots and symbols bound before.  Slots are written `name.d`, dimension d of tensor `name`;
+    of a tensor without dimensions, which is an i64, `name.0` is its value.
     """
 
     symbol: str

@@ -42,8 +42,9 @@ class Explainer:
             said = f"{expected} does not divide {_value(step.value, got)}, so that there is no {step.symbol}"
             return ShapeError(f"{self._subject(step, frame)}: {said} ({_declared(step)})")
         if failure is Failure.NEGATIVE:
-            said = f"{step.symbol} would be {got}, and sizes are not negative"
-            return ShapeError(f"{self._subject(step, frame)}: {said} ({_declared(step)})")
+            subject = self._subject(step, frame)
+            said = f": {step.symbol} would be {got}" if self._as_it_came(step.symbol) is None else f" is {got}"
+            return ShapeError(f"{subject}{said}, and sizes are not negative ({_declared(step)})")
         if failure is Failure.UNEQUAL:
             return ShapeError(self._unequal(step, frame, got, expected))
         return ShapeError(self._fact(step, frame, got, expected))
@@ -70,39 +71,52 @@ class Explainer:
     def _subject(self, step: Step, frame: Frame) -> str:
         """What a step is about: the dimension of the argument when it is about one."""
         if len(step.slots) == 1:
-            name, dim = step.slots[0]
-            return f"{self.argument(name)}: dimension {dim}"
+            return self._slot(*step.slots[0])
         return self._where()
+
+    def _slot(self, name: str, dim: int) -> str:
+        """A dimension of an argument, or the value of one without dimensions."""
+        scalar = any(t.name == name and not t.dims for t in self.function.params)
+        return f"{self.argument(name)}: {'its value' if scalar else f'dimension {dim}'}"
 
     def _unequal(self, step: Step, frame: Frame, got: int, expected: int) -> str:
         wanted = _value(step.expected, expected)
         shown = step.symbols if step.expected in step.symbols else ()
         if len(step.slots) == 1 and step.value == f"{step.slots[0][0]}.{step.slots[0][1]}":
-            name, dim = step.slots[0]
-            said = f"{self.argument(name)}: dimension {dim} is {got}, expected {wanted}"
+            said = f"{self._slot(*step.slots[0])} is {got}, expected {wanted}"
         else:
             said = f"{self._where()}: {_value(step.value, got)}, expected {wanted}"
         notes = [_declared(step), *self._origins(step.symbols, frame, shown)]
         return f"{said} ({'; '.join(notes)})"
 
     def _fact(self, step: Step, frame: Frame, got: int, expected: int) -> str:
-        notes = self._origins(step.symbols, frame)
-        only = self._plain_slot(step)
-        if only is not None:
-            name, dim = only
-            value = frame.get(self.function.frame.symbols[step.symbols[0]])
-            said = f"{self.argument(name)}: dimension {dim} is {value}, but {step.value}"
-            notes = [self._origin(step.symbols[0])]
+        about = self._plain_slot(step)
+        if about is not None:
+            symbol, slot = about
+            value = frame.get(self.function.frame.symbols[symbol])
+            said = f"{self._slot(*slot)} is {value}, but {step.value}"
+            notes = self._origins(step.symbols, frame, (symbol,))
         else:
             sides = _sides(step.value, got, expected)
             said = f"{self._where()}: {step.value} does not hold" + (f": {sides}" if sides else "")
+            notes = self._origins(step.symbols, frame)
         if step.at:
             notes.append(f"the fact stands at {step.at}")
         return f"{said} ({'; '.join(notes)})" if notes else said
 
-    def _plain_slot(self, step: Step) -> tuple[str, int] | None:
-        """The dimension that a fact about one symbol is about, if the symbol is just that dimension."""
-        binding = self._binding(step.symbols[0]) if len(step.symbols) == 1 else None
+    def _plain_slot(self, step: Step) -> tuple[str, tuple[str, int]] | None:
+        """The symbol that a fact is about, and the dimension or value that it is just as it came.
+
+        Of several symbols it is the one that is the value of an argument, if there is one only.
+        """
+        plain = [(s, slot) for s in step.symbols if (slot := self._as_it_came(s)) is not None]
+        if len(step.symbols) > 1:
+            scalars = {t.name for t in self.function.params if not t.dims}
+            plain = [(s, slot) for s, slot in plain if slot[0] in scalars]
+        return plain[0] if len(plain) == 1 else None
+
+    def _as_it_came(self, symbol: str) -> tuple[str, int] | None:
+        binding = self._binding(symbol)
         if binding is None or len(binding.slots) != 1 or binding.divisor != "1":
             return None
         name, dim = binding.slots[0]

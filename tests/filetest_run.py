@@ -33,6 +33,7 @@ def run_at(source: str, name: str, bindings: Sequence[Mapping[str, int]]) -> str
         weights = {w.name: _random(rng, w.type, binding) for w in module.weights}
         function = _entry(module)
         arguments = {p.name: _random(rng, p.type, binding) for p in function.params}
+        arguments |= {n: np.asarray(binding[n]) for n in arguments if n in binding}  # what a `bind` makes a size of
         shown = ",".join(f"{symbol}={size}" for symbol, size in binding.items()) or "no symbols"
         lines.append(f"{shown}: {_one(module, function.name, executable, weights, arguments)}")
     return "\n".join(lines)

@@ -141,7 +141,8 @@ def test_a_refused_call_says_the_fact_that_makes_it_right() -> None:
         ("z: f32[n] = match_cast(x) where n >= 7", ["these facts contradict one another: `n in 0..6`, `n >= 7`"]),
         ("update c = y", ["the update of `c` is f32[m], not f32[n]"]),
         ("update c = x\nupdate c = x", ["`c` is updated twice"]),
-        ("bind k = i", ["`bind` is not there yet: it comes in a later version"]),
+        ("bind k = i", ["`bind` makes a size of an i64[], and `i` is i64[n]"]),
+        ("k = sum(i)\nbind s = k", ["`bind` of a value that is computed is not there yet: it comes in a later version"]),
     ],
 )
 def test_refused_statements(statements: str, messages: list[str]) -> None:

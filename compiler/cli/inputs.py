@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -12,7 +14,8 @@ import numpy as np
 from ...ir.diagnostics import error
 from ...ir.dims import Dim
 from ...ir.facts import Fact
-from ...ir.graph import Function, MatchCast, Module, Var
+from ...ir.graph import Bind, Function, MatchCast, Module, Var
+from ...ir.infer_bind import HostValues
 from ...ir.types import TensorType, TupleType, Type
 from . import options
 
@@ -44,8 +47,10 @@ def choose_sizes(
     module: Module, function: Function, given: Mapping[str, int], fixed: Mapping[str, int]
 ) -> dict[str, int]:
     """A size for every symbol: those given, then likely or small ones that satisfy the facts."""
-    symbols = sorted(_symbols(declared_types(function).values()) | _symbols(w.type for w in module.weights))
-    facts = (*function.facts, *(f for w in module.weights for f in w.facts))
+    bound = _bound(function)
+    declared = _symbols(declared_types(function).values()) | _symbols(w.type for w in module.weights)
+    symbols = sorted(declared | bound.symbols)
+    facts = (*function.facts, *bound.facts, *(f for w in module.weights for f in w.facts))
     unknown = sorted(set(given) - set(symbols))
     if unknown:
         raise error(f"there is no symbol `{unknown[0]}`", helps=(f"there are {', '.join(symbols) or 'none'}",))
@@ -57,6 +62,31 @@ def choose_sizes(
     likely = {item.symbol: item.values for item in function.likely}
     _search([s for s in symbols if s not in sizes], sizes, facts, likely)
     return sizes
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """What the `bind` statements of a function say; `leaves` maps parameters (`count`, `state.1`) to symbols."""
+
+    leaves: Mapping[str, str]
+    symbols: frozenset[str]
+    facts: tuple[Fact, ...]
+
+
+def _bound(function: Function) -> _Bound:
+    host, facts, symbols = HostValues.of_params(function.params), list[Fact](), set[str]()
+    for s in function.body.statements:
+        facts += host.note(s)
+        if isinstance(s, Bind):
+            facts += s.facts
+            symbols.add(s.symbol)
+    return _Bound(host.bound, frozenset(symbols), tuple(facts))
+
+
+def given_sizes(function: Function, given: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Sizes that are the values of given arguments."""
+    leaves = _bound(function).leaves
+    return {symbol: int(given[leaf]) for leaf, symbol in leaves.items() if leaf in given and given[leaf].size == 1}
 
 
 def declared_types(function: Function) -> dict[str, Type]:
@@ -103,11 +133,25 @@ def _symbols(types: Iterable[Type]) -> frozenset[str]:
     return frozenset(found)
 
 
-def random_value(rng: np.random.Generator, t: Type, sizes: Mapping[str, int]) -> object:
+def random_arguments(
+    rng: np.random.Generator, function: Function, sizes: Mapping[str, int], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments by name: those given, the sizes that are arguments, and random values."""
+    leaves = _bound(function).leaves
+    values = {leaf: np.asarray(sizes[symbol]) for leaf, symbol in leaves.items()}
+    return {
+        n: given[n] if n in given else _random_value(rng, n, t, sizes, values)
+        for n, t in declared_types(function).items()
+    }
+
+
+def _random_value(
+    rng: np.random.Generator, name: str, t: Type, sizes: Mapping[str, int], values: Mapping[str, np.ndarray]
+) -> object:
     """Normal floats, integers 0 and 1 (valid as indices almost anywhere), fair bools."""
     if isinstance(t, TupleType):
-        return tuple(random_value(rng, item, sizes) for item in t.items)
-    return random_array(rng, t, sizes)
+        return tuple(_random_value(rng, f"{name}.{i}", item, sizes, values) for i, item in enumerate(t.items))
+    return values[name] if name in values else random_array(rng, t, sizes)
 
 
 def random_array(rng: np.random.Generator, t: TensorType, sizes: Mapping[str, int]) -> np.ndarray:

@@ -20,7 +20,7 @@ from ..codegen.llvm import resolve
 from ..driver import Compilation, read_source
 from ..target import Target
 from . import options, show
-from .inputs import choose_sizes, declared_types, given_arrays, random_array, random_value
+from .inputs import choose_sizes, given_arrays, given_sizes, random_arguments, random_array
 
 SOURCE = "ir/source.ir"
 
@@ -65,13 +65,12 @@ def command(
     function = _function(module, name)
     rng = np.random.default_rng(seed)
     given = given_arrays(function, inputs)
-    fixed = _sizes_of(function, given)
+    fixed = _sizes_of(function, given) | given_sizes(function, given)
     sizes = choose_sizes(module, function, options.sizes(dims), fixed)
     stored = {t.name: artifact.tensor(t) for t in artifact.contract.weights if t.member is not None}
     values = _weights(module, weights, {k: v for k, v in stored.items() if v is not None}, rng, sizes)
     exe = Executable(artifact, values or None)
-    types = declared_types(function)
-    arguments = {n: given[n] if n in given else random_value(rng, t, sizes) for n, t in types.items()}
+    arguments = random_arguments(rng, function, sizes, given)
     reference = {k: _copied(v) for k, v in arguments.items()}
     start = time.perf_counter()
     results = exe[function.name](**arguments)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...ir.diagnostics import Span
 from ...ir.dims import Dim
 from ...ir.loops import BindSymbol, CheckEqual, Copy, HostProgram, HostStep, HostTensor, Launch, Ref
-from ...ir.types import product
+from ...ir.types import DType, product
 from ...runtime.layout import HEADER_SLOTS
 
 
@@ -100,6 +100,11 @@ def slot_name(tensor: HostTensor, dimension: int) -> str:
     return f"{tensor.name}.{dimension}"
 
 
+def slots_of(tensor: HostTensor) -> range:
+    """The numbers of the slots that steps may use of an argument: its dimensions, or 0 for the value of a scalar."""
+    return range(len(tensor.dims) or int(tensor.dtype is DType.i64))
+
+
 def byte_size(tensor: HostTensor) -> Dim:
     return product(tensor.dims) * tensor.dtype.bytes
 
@@ -127,7 +132,7 @@ def _differences(program: HostProgram) -> Iterator[Dim]:
 
 
 def _span_of(program: HostProgram, param: HostTensor) -> Span | None:
-    slots = {slot_name(param, i) for i in range(len(param.dims))}
+    slots = {slot_name(param, i) for i in slots_of(param)}
     for step in program.steps:
         if isinstance(step, BindSymbol) and step.numerator.symbols & slots:
             return step.span

@@ -34,8 +34,12 @@ class PrepareEmitter:
         self.out.label("entry")
         for name in self.program.inherited:
             self.dims.bind(name, self.load_slot(self.layout.symbols[name]))
+        used = frozenset[str]().union(*(s.numerator.symbols for s in self.steps if isinstance(s, BindSymbol)))
         for index, param in enumerate(self.program.params):
             self._read_argument(index, param)
+            if not param.dims and slot_name(param, 0) in used:
+                value = self.out.let(f"load i64, ptr {self.load_slot(self.layout.data + index, 'ptr')}, align 8")
+                self.dims.bind(slot_name(param, 0), value)
         for index, step in enumerate(self.steps):
             self._step(index, step)
         if writes_parameters(self.program):

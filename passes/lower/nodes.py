@@ -65,7 +65,10 @@ class Node:
 
 @dataclass
 class Dataflow:
-    """Built by `dataflow`.  `alias_of` maps an alias to the value whose buffer it is."""
+    """Built by `dataflow`.  `alias_of` maps an alias to the value whose buffer it is.
+
+    `casts` are the statements that bind symbols, in order; `bound` the values that become sizes, by symbol.
+    """
 
     function: graph.Function
     types: dict[str, TensorType] = field(default_factory=dict)
@@ -75,7 +78,8 @@ class Dataflow:
     order: list[Node] = field(default_factory=list)
     results: list[ResultTree] = field(default_factory=list)
     updates: list[tuple[str, Value]] = field(default_factory=list)
-    casts: list[graph.MatchCast] = field(default_factory=list)
+    casts: list[graph.MatchCast | graph.Bind] = field(default_factory=list)
+    bound: dict[str, Value] = field(default_factory=dict)
 
     def root(self, name: str) -> str:
         """The value that owns the buffer of `name`."""
@@ -152,6 +156,11 @@ def _statement(flow: Dataflow, env: dict[str, ResultTree], s: graph.Statement) -
         assert isinstance(s.target.type, TensorType)
         _give_rank(flow, value, s)
         env[s.target.name] = _alias(flow, s.target.name, s.target.type, value)
+        flow.casts.append(s)
+    elif isinstance(s, graph.Bind):
+        value = _resolve(env, s.operand)
+        assert not isinstance(value, tuple)
+        flow.bound[s.symbol] = value
         flow.casts.append(s)
     elif isinstance(s, graph.Update):
         value = _stored_scalars(flow, _resolve(env, s.operand))

@@ -8,6 +8,7 @@ import numpy as np
 
 from pliant.ir.dims import Dim
 from pliant.ir.loops import BindSymbol, HostProgram, HostTensor, Launch, Program, Ref
+from pliant.ir.types import DType
 from tests.cuda_emulator.emulator import Emulator
 
 
@@ -57,6 +58,8 @@ class HostRun:
         for tensors, values in ((host.params, params), (self.program.weights, self.globals)):
             for t in tensors:
                 known |= {f"{t.name}.{d}": size for d, size in enumerate(values[t.name].shape)}
+                if not t.dims and t.dtype is DType.i64:
+                    known[f"{t.name}.0"] = int(values[t.name])
         steps = (*(self.program.load.steps if self.program.load is not None else ()), *host.steps)
         for step in steps:
             if isinstance(step, BindSymbol):
