@@ -11,14 +11,17 @@ from ...ir.dims import Dim
 from ...ir.dims_solve import BindSymbol as Bound
 from ...ir.dims_solve import Unsolvable, solve
 from ...ir.facts import Fact, Facts
+from ...ir.infer import text_of
 from ...ir.loops import (
     BindSymbol,
     CheckEqual,
     CheckFact,
+    Const,
     Copy,
     HostProgram,
     HostStep,
     HostTensor,
+    Index,
     Kernel,
     Launch,
     Ref,
@@ -27,6 +30,7 @@ from ...ir.types import TensorType
 from ..loops.packing import pack_kernel
 from ..planner import Plan, plan
 from .kernel import Pack, Scope
+from .nodes import Value
 from .place import Placement, place
 
 
@@ -83,6 +87,10 @@ def function_host(
     steps = binding_steps(given, inherited, scope.facts, function.facts, {})
     bound = inherited | {s.symbol for s in steps if isinstance(s, BindSymbol)}
     for cast in flow.casts:
+        if isinstance(cast, graph.Bind):
+            steps.extend(_bind_steps(cast, flow.bound[cast.symbol]))
+            bound |= {cast.symbol}
+            continue
         if flow.types[flow.alias_of[cast.target.name]] == cast.target.type:
             steps.extend(CheckFact(f, str(f), f.span) for f in cast.facts)  # the sizes are the parameter's own
             continue
@@ -120,6 +128,18 @@ def _cast_steps(scope: Scope, cast: graph.MatchCast, bound: frozenset[str]) -> l
     actual = {f"{name}.{d}": size for d, size in enumerate(sizes)}
     given = Given(name, type_, f"match_cast {name}: {type_}", cast.span)
     return binding_steps([given], bound, scope.facts, cast.facts, actual)
+
+
+def _bind_steps(bind: graph.Bind, value: Value) -> list[HostStep]:
+    """Makes a size of a value that the host has, and checks what is said of it."""
+    if isinstance(value, str):
+        known = Dim.of(f"{value}.0")  # how steps write the value of a scalar parameter
+    else:
+        assert isinstance(value, (Index, Const)), "inferred"
+        known = value.dim if isinstance(value, Index) else Dim.of(int(value.value))
+    origin = f"bind {bind.symbol} = {text_of(bind.operand)}"
+    steps: list[HostStep] = [BindSymbol(bind.symbol, known, Dim.of(1), origin, bind.span)]
+    return [*steps, *(CheckFact(f, str(f), f.span) for f in bind.facts)]
 
 
 def _weight_symbols(module: graph.Module) -> frozenset[str]:

@@ -81,7 +81,7 @@ def _scope(
 
 
 def _taken(flow: Dataflow, facts: Facts) -> frozenset[str]:
-    names = set(flow.types)
+    names = set(flow.types) | flow.bound.keys()
     for t in flow.types.values():
         for d in t.dims:
             names |= d.symbols
