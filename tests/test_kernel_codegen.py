@@ -347,6 +347,19 @@ def test_emitting_for_people() -> None:
     assert "k.k" in assembly(text, NATIVE)
 
 
+@pytest.mark.parametrize("size", [16, 32, 64])
+def test_short_loops_of_known_length_are_vectors(size: int) -> None:
+    """Rather than unrolled scalars, in a loop over rows or alone."""
+    j = Dim.of("j")
+    at_row = Index(i * size + j)
+    step = Store("y", at_row, Apply("mul", (Load("x", at_row, f32), Load("b", Index(j), f32)), f32))
+    rows = loop("i", N, loop("j", size, step), kind="parallel")
+    buffers = (Buffer("x", f32, N * size, "in"), Buffer("b", f32, Dim.of(size), "in"), Buffer("y", f32, N * size, "out"))
+    text = optimized_ir(emit_kernels([Kernel("k", buffers, ("N",), (rows,))], NATIVE), NATIVE)
+    assert "fmul float" not in text
+    assert "x float>" in text
+
+
 def test_compiling_several_modules_gives_the_same_objects() -> None:
     texts = [
         emit_kernels([pointwise(f"k{n}", Apply(n, (operand(0, f32),), f32), f32, f32)], NATIVE)

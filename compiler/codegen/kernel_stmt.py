@@ -39,6 +39,9 @@ from .transpose import emit_transpose
 SHORT_LOOP = 64
 """A loop of at most this many iterations takes one vector at a time."""
 
+VERY_SHORT_LOOP = 8
+"""A loop of fewer iterations is unrolled as it is; vectors would not be full."""
+
 LEAST = str(-(2**63))
 
 
@@ -253,4 +256,7 @@ class StmtEmitter:
                 limit = trip_limit(loop)
                 count = 1 if limit is not None and limit <= SHORT_LOOP else 2
                 items.append(module.meta('!{!"llvm.loop.interleave.count", i32 ' + f"{count}}}"))
+                if limit is not None and VERY_SHORT_LOOP <= limit <= SHORT_LOOP:
+                    # LLVM would unroll the loop into scalars before it looks for vectors.
+                    items.append(module.meta('!{!"llvm.loop.unroll.disable"}'))
         return ", !llvm.loop " + module.meta("!{" + ", ".join(items) + "}", distinct=True)
