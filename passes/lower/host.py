@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir import graph
@@ -27,9 +27,8 @@ from ...ir.loops import (
     Ref,
 )
 from ...ir.types import TensorType
-from ..loops.packing import pack_kernel
 from ..planner import Plan, plan
-from .kernel import Pack, Scope
+from .kernel import Scope
 from .nodes import Value
 from .place import Placement, place
 
@@ -76,9 +75,9 @@ def binding_steps(
 
 
 def function_host(
-    module: graph.Module, scope: Scope, kernels: list[Kernel], budget_s: float
+    module: graph.Module, scope: Scope, kernels: list[Kernel], prepared: Collection[str], budget_s: float
 ) -> tuple[HostProgram, Plan]:
-    """The host program of one function, and the plan of its arena."""
+    """The host program of one function, and the plan of its arena.  `prepared` weights are made by the load program."""
     flow, function = scope.flow, scope.flow.function
     inherited = _weight_symbols(module)
     params = [n for n in flow.sources if not n.startswith("@")]
@@ -97,13 +96,12 @@ def function_host(
         more = _cast_steps(scope, cast, bound)
         bound |= {s.symbol for s in more if isinstance(s, BindSymbol)}
         steps.extend(more)
-    placed = place(scope, kernels, frozenset(c.name for c in module.consts))
+    spaces = {w.name: "packed" if w.name in prepared else "weight" for w in module.weights}
+    placed = place(scope, kernels, spaces | {c.name: "const" for c in module.consts})
     likely = [{item.symbol: value} for item in function.likely for value in item.values]
     arena = plan(placed.buffers, scope.facts, budget_s=budget_s, samples=likely)
-    refs = _refs(scope, placed, arena)
-    launches = tuple(
-        Launch(k.name, tuple(refs[b.name] for b in k.buffers), tuple(Dim.of(s) for s in k.sizes)) for k in kernels
-    )
+    refs = {name: Ref("packed", name) for name in scope.packs} | buffer_refs(scope, placed, arena)
+    launches = tuple(launch(k, [refs[b.name] for b in k.buffers]) for k in kernels)
     inout = {p.name for p in function.params if p.inout}
     host = HostProgram(
         function.name,
@@ -112,7 +110,7 @@ def function_host(
         tuple(placed.results),
         tuple(sorted(inherited)),
         tuple(steps),
-        (*launches, *(_placed_copy(c, arena) for c in placed.copies)),
+        (*launches, *(placed_copy(c, arena) for c in placed.copies)),
         arena.arena_bytes,
         single_result=len(placed.results) == 1,
     )
@@ -146,9 +144,14 @@ def _weight_symbols(module: graph.Module) -> frozenset[str]:
     return frozenset(s for w in module.weights for d in w.type.dims for s in d.symbols)
 
 
-def _refs(scope: Scope, placed: Placement, arena: Plan) -> dict[str, Ref]:
+def launch(kernel: Kernel, refs: Sequence[Ref]) -> Launch:
+    """One call of a kernel, whose sizes have their names in the host program."""
+    return Launch(kernel.name, tuple(refs), tuple(Dim.of(s) for s in kernel.sizes))
+
+
+def buffer_refs(scope: Scope, placed: Placement, arena: Plan) -> dict[str, Ref]:
     """Buffer names to places."""
-    refs: dict[str, Ref] = {name: Ref("packed", name) for name in scope.packs}
+    refs: dict[str, Ref] = {}
     for name in scope.flow.types:
         root = scope.flow.root(name)
         if root in placed.refs:
@@ -160,31 +163,6 @@ def _at(ref: Ref, arena: Plan) -> Ref:
     return replace(ref, offset=arena.offsets[ref.name]) if ref.space == "arena" else ref
 
 
-def _placed_copy(copy: Copy, arena: Plan) -> Copy:
+def placed_copy(copy: Copy, arena: Plan) -> Copy:
+    """The copy with its places in the arena known."""
     return Copy(_at(copy.source, arena), _at(copy.target, arena), copy.bytes)
-
-
-def load_host(module: graph.Module, packs: Mapping[str, Pack]) -> tuple[HostProgram | None, tuple[Kernel, ...]]:
-    """The program that runs when weights are given: it binds their symbols and packs those that kernels want packed."""
-    if not module.weights:
-        return None, ()
-    where = [f for w in module.weights for f in w.facts]
-    given = [Given(w.name, w.type, f"weight @{w.name}: {w.type}", w.span) for w in module.weights]
-    steps = binding_steps(given, frozenset(), Facts().add(*where), where, {})
-    kernels: list[Kernel] = []
-    launches: list[Launch | Copy] = []
-    outputs: list[HostTensor] = []
-    for p in packs.values():
-        stored = module.global_type(p.weight).dtype
-        kernel = pack_kernel(
-            f"load.{p.name}", p.inner, p.cols, p.width, p.dtype, source=stored, transposed=p.transposed
-        )
-        kernels.append(kernel)
-        outputs.append(HostTensor(p.name, p.dtype, (p.size,)))
-        refs = (Ref("param", p.weight), Ref("output", p.name))
-        launches.append(Launch(kernel.name, refs, tuple(Dim.of(s) for s in kernel.sizes)))
-    weights = tuple(HostTensor(w.name, w.type.dtype, w.type.dims) for w in module.weights)
-    host = HostProgram(
-        "load", weights, tuple(outputs), (), (), tuple(steps), tuple(launches), Dim.of(0), single_result=False
-    )
-    return host, tuple(kernels)

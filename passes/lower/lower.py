@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir import graph
-from ...ir.facts import Fact, Facts
+from ...ir.facts import Facts
 from ...ir.loops import HostTensor, Kernel, Program
 from ..planner import Plan
 from .contract import emit_contract
 from .fuse import Fuser, Group
-from .host import function_host, load_host
+from .host import function_host
 from .in_place import mark
 from .irregular import emit_blocks, emit_irregular
 from .kernel import Pack, Scope
+from .load import load_host
 from .nodes import Dataflow, dataflow
 from .place import adopt_updates
+from .prepare import prepare
 from .recompute import recompute_cheap
 from .rows import emit_rows
 from .share import share_kernels
@@ -41,36 +43,41 @@ def lower(module: graph.Module, vector_bytes: int | None, budget_s: float = 0.05
     plans: dict[str, Plan] = {}
     fused: dict[str, list[tuple[str, Group]]] = {}
     packs: dict[str, Pack] = {}
-    weight_facts = tuple(f for w in module.weights for f in w.facts)
-    for function in module.functions:
-        scope = _scope(module, function, weight_facts, vector_bytes, packs)
-        named = [(f"{function.name}.{i}.{_label(g)}", g) for i, g in enumerate(scope.fusion.groups)]
-        made = [_emit(scope, g, name) for name, g in named]
-        host, plan = function_host(module, scope, made, budget_s)
+    prepared = prepare(module)
+    for function in prepared.module.functions:
+        scope, fused[function.name], made = _lower_function(prepared.module, function, vector_bytes, packs)
+        host, plan = function_host(prepared.module, scope, made, prepared.values, budget_s)
         plans[function.name] = plan
         kernels.extend(mark(k, plan) for k in made)
         hosts.append(host)
-        fused[function.name] = named
-    load, pack_kernels = load_host(module, packs)
+    load = None
+    if module.weights:
+        scope, named, made = _lower_function(module, prepared.load, None, {})
+        fused |= {prepared.load.name: named} if named else {}
+        load, load_kernels = load_host(module, prepared, scope, made, packs, hosts, budget_s)
+        kernels.extend(load_kernels)
     program = Program(
         tuple(HostTensor(w.name, w.type.dtype, w.type.dims) for w in module.weights),
         tuple(HostTensor(c.name, c.type.dtype, c.type.dims) for c in module.consts),
-        tuple(kernels) + pack_kernels,
+        tuple(kernels),
         load,
         tuple(hosts),
     )
     return Lowered(share_kernels(program), plans, fused)
 
 
-def _scope(
-    module: graph.Module,
-    function: graph.Function,
-    weight_facts: tuple[Fact, ...],
-    vector_bytes: int | None,
-    packs: dict[str, Pack],
-) -> Scope:
+def _lower_function(
+    module: graph.Module, function: graph.Function, vector_bytes: int | None, packs: dict[str, Pack]
+) -> tuple[Scope, list[tuple[str, Group]], list[Kernel]]:
+    """The groups of a function by the names of their kernels, and the kernels, in order."""
+    scope = _scope(module, function, vector_bytes, packs)
+    named = [(f"{function.name}.{i}.{_label(g)}", g) for i, g in enumerate(scope.fusion.groups)]
+    return scope, named, [_emit(scope, g, name) for name, g in named]
+
+
+def _scope(module: graph.Module, function: graph.Function, vector_bytes: int | None, packs: dict[str, Pack]) -> Scope:
     flow = dataflow(module, function)
-    known = (*weight_facts, *function.facts, *(f for c in flow.casts for f in c.facts))
+    known = (*(f for w in module.weights for f in w.facts), *function.facts, *(f for c in flow.casts for f in c.facts))
     facts = Facts().add(*known)
     fuser = Fuser(flow, facts)
     fuser.place()

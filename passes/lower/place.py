@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...ir.diagnostics import error
@@ -76,18 +77,18 @@ class Placement:
     buffers: list[SymBuffer] = field(default_factory=list)
 
 
-def place(scope: Scope, kernels: list[Kernel], constants: frozenset[str]) -> Placement:
-    """Everything but the arena's offsets, which `buffers` asks the planner for."""
+def place(scope: Scope, kernels: list[Kernel], spaces: Mapping[str, str]) -> Placement:
+    """Everything but the arena's offsets, which `buffers` asks the planner for.  `spaces` say where globals are."""
     flow = scope.flow
     p = Placement()
     for name in flow.sources:
-        p.refs[name] = _source(name, constants)
+        p.refs[name] = Ref(spaces[name[1:]], name[1:]) if name.startswith("@") else Ref("param", name)
     waiting: list[tuple[str, HostTensor]] = []
     for tree in flow.results:
         p.results.append(_result(flow, p, tree, waiting))
-    _arena(scope, p, kernels, {root for root, _ in waiting} | _updated(flow))
+    use_arena(scope, p, kernels, {root for root, _ in waiting} | _updated(flow))
     for root, tensor in waiting:
-        p.copies.append(Copy(p.refs[root], Ref("output", tensor.name), _bytes(flow, root)))
+        p.copies.append(Copy(p.refs[root], Ref("output", tensor.name), byte_size(flow, root)))
     _copy_updates(flow, p, len(kernels))
     return p
 
@@ -100,7 +101,7 @@ def _copy_updates(flow: Dataflow, p: Placement, end: int) -> None:
         if not isinstance(value, str):
             raise error(f"`update {param}` needs a tensor value", helps=("make one of the number with `full`",))
         root = flow.root(value)
-        source, size = p.refs[root], _bytes(flow, root)
+        source, size = p.refs[root], byte_size(flow, root)
         if root == param:
             continue
         if root in changed:
@@ -116,13 +117,7 @@ def _updated(flow: Dataflow) -> set[str]:
     return {flow.root(v) for _, v in flow.updates if isinstance(v, str)}
 
 
-def _source(name: str, constants: frozenset[str]) -> Ref:
-    if not name.startswith("@"):
-        return Ref("param", name)
-    return Ref("const" if name[1:] in constants else "weight", name[1:])
-
-
-def _bytes(flow: Dataflow, name: str) -> Dim:
+def byte_size(flow: Dataflow, name: str) -> Dim:
     return flow.types[name].size * flow.types[name].dtype.bytes
 
 
@@ -142,8 +137,8 @@ def _result(flow: Dataflow, p: Placement, tree: ResultTree, waiting: list[tuple[
     return Result(tensor.name)
 
 
-def _arena(scope: Scope, p: Placement, kernels: list[Kernel], until_end: set[str]) -> None:
-    """Lifetimes of the values that live in the arena, in steps of one kernel."""
+def use_arena(scope: Scope, p: Placement, kernels: list[Kernel], until_end: set[str]) -> None:
+    """Puts what has no place yet into the arena: the lifetimes, in steps of one kernel."""
     flow = scope.flow
     roots = {scope.buffer(n): flow.root(n) for n in flow.types}
     replaceable: dict[str, tuple[str, ...]] = {}
@@ -162,4 +157,4 @@ def _arena(scope: Scope, p: Placement, kernels: list[Kernel], until_end: set[str
     for root in first:
         p.refs[root] = Ref("arena", root)
         over = replaceable.get(root, ())
-        p.buffers.append(SymBuffer(root, _bytes(flow, root), first[root], last[root], may_share_with=over))
+        p.buffers.append(SymBuffer(root, byte_size(flow, root), first[root], last[root], may_share_with=over))
