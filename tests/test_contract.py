@@ -187,6 +187,34 @@ def test_narrow_operands_are_widened(dtype: DType) -> None:
         compare(out, x, y)
 
 
+FEW = [
+    (rows, cols, inner) for rows in (1, 2, 6, 8, 9) for cols, inner in [(1, 9), (31, 8), (300, 50), (128, 0), (129, 1)]
+]
+
+
+@pytest.mark.parametrize("dtype", [f32, DType.f64, DType.bf16, DType.i32])
+def test_few_rows(dtype: DType) -> None:
+    """Rows of B in strips, blocks and panels that end at every place; a batch of them."""
+    wide = f32 if dtype is DType.bf16 else dtype
+    loaded = Loaded(SMALL.run(contraction("mm", wide, a=dtype, bt=dtype, batch=True)), workers=3)
+    for rows, cols, inner in FEW:
+        x, y = data((3, rows, inner), dtype), data((3, inner, cols), dtype, 1)
+        out = np.full((3, rows, cols), 77, wide.numpy)
+        loaded("mm", {"a": x, "b": y, "c": out}, {"B": 3, "M": rows, "N": cols, "K": inner})
+        compare(out, x, y)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 8])
+def test_few_rows_read_whole_panels_in_place(rows: int) -> None:
+    def micros(cols: int, bt: DType) -> list[tuple[str, str]]:
+        kernel = contraction("mm", rows=Dim.of(rows), cols=Dim.of(cols), bt=bt)
+        return [(s.b, s.c) for s in walk_stmts(TILE.run(kernel).body) if isinstance(s, Micro)]
+
+    assert micros(1024, f32) == [("b", "c")]
+    assert micros(1000, f32) == [("b", "c"), ("acc.b", "acc.c")]
+    assert micros(1024, DType.bf16) == [("acc.b", "c")]
+
+
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("right", [False, True])
 def test_transposed_operands(left: bool, right: bool) -> None:

@@ -35,10 +35,12 @@ from ...ir.loops import (
 )
 from ...ir.types import DType
 from .contiguity import contiguous
+from .few_rows import few_rows_loops
+from .nest import Blocking, Nest
 from .operand import packed, plain_output
 from .packing import micro_rows, panel_width
 from .rewrite import map_bodies
-from .tile_nest import Blocking, Nest, contraction_loops
+from .tile_nest import contraction_loops
 
 DOT_LIMIT = 3
 """With at most this many rows (or columns), operands that are contiguous in k are multiplied as vectors, not packed."""
@@ -89,15 +91,22 @@ class _Rewriter:
         wanted = options.row_block if packed(c, width) is not None else 2 * options.row_block
         row_block, panels = -(-wanted // rows) * rows, max(1, options.col_block // width)
         blocking = Blocking(width, rows, row_block, -(-options.inner_block // 8) * 8, panels)
-        tiled = contraction_loops(replace(nest, output=plain_output(c, self.outputs)), blocking)
+        nest = replace(nest, output=plain_output(c, self.outputs))
         if c.cols.is_const and c.cols.value <= DOT_LIMIT and contiguous(c.lhs, c.k):
             return dot_loops(nest, c.m, c.rows, width)
-        if not _dots(c):
-            return tiled
-        few = dot_loops(nest, c.n, c.cols, width)
-        if c.rows.is_const:
-            return few if c.rows.value <= DOT_LIMIT else tiled
-        return (If(Apply("le", (Index(c.rows), Index(Dim.of(DOT_LIMIT))), DType.bool), few, tiled),)
+        tiled = contraction_loops(nest, blocking)
+        if _dots(c):
+            return _few(c.rows, DOT_LIMIT, dot_loops(nest, c.n, c.cols, width), tiled)
+        if packed(c, width) is None and contiguous(c.rhs, c.n):
+            return _few(c.rows, rows, few_rows_loops(nest, blocking), tiled)
+        return tiled
+
+
+def _few(rows: Dim, limit: int, few: tuple[Stmt, ...], many: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """One of the two, by the number of rows."""
+    if rows.is_const:
+        return few if rows.value <= limit else many
+    return (If(Apply("le", (Index(rows), Index(Dim.of(limit))), DType.bool), few, many),)
 
 
 def _nest(stmt: Stmt) -> Nest | None:

@@ -25,57 +25,15 @@ from ...ir.loops import (
 from ...ir.scalar import both
 from ...ir.types import DType
 from .contiguity import contiguous
+from .nest import PAD, Blocking, Nest
 from .operand import Packed, Strided, packed, strided
 
-PAD = 16
-"""Elements between packed rows of A beyond their length, so that rows do not fall into the same cache set."""
+STRIP = 8
+"""Rows of B that are packed side by side: as many streams as hardware prefetchers follow with ease."""
 
 LONG_ROW = 1024
 """Rows of A further apart than this many elements are copied where there are several tiles: each row is on a page of
 its own, and rows a power of two apart would evict one another."""
-
-
-@dataclass(frozen=True)
-class Nest:
-    """A contraction, the parallel loops right around it (a batch), and the `Let`s between.
-
-    `output` is set where all that the epilogue does is to store: then full tiles are stored by the micro-kernel.
-    """
-
-    loops: tuple[For, ...]
-    lets: tuple[Stmt, ...]
-    contract: Contract
-    output: Strided | None = None
-
-    @property
-    def extents(self) -> tuple[Dim, ...]:
-        return tuple(loop.stop.dim for loop in self.loops if isinstance(loop.stop, Index))
-
-    @property
-    def count(self) -> Dim:
-        """Matrices in the batch."""
-        return Dim.product(self.extents)
-
-    def decode(self, index: Dim) -> list[Stmt]:
-        """The loops' variables from one running index, the last loop fastest."""
-        found: list[Stmt] = []
-        for position in reversed(range(len(self.loops))):
-            extent = self.extents[position]
-            value = index if position == 0 else index % extent
-            found.append(Let(self.loops[position].var, Index(value)))
-            index = index // extent
-        return found[::-1]
-
-
-@dataclass(frozen=True)
-class Blocking:
-    """Panel width, rows of a tile, and the blocks: rows (a multiple of the tile's), k, and panels."""
-
-    width: int
-    rows: int
-    row_block: int
-    inner_block: int
-    panels: int
 
 
 def contraction_loops(nest: Nest, blocking: Blocking) -> tuple[Stmt, ...]:
@@ -89,15 +47,14 @@ class _Builder:
     b: Blocking
     c: Contract
 
-    # Names of this contraction's own values; the contraction's accumulator keeps them apart from others'.
     def _name(self, name: str) -> str:
-        return f"{self.c.acc}.{name}"
+        return self.nest.name(name)
 
     def _dim(self, name: str) -> Dim:
         return Dim.of(self._name(name))
 
     def _let(self, name: str, value: Dim) -> Let:
-        return Let(self._name(name), Index(value))
+        return self.nest.let(name, value)
 
     @property
     def panels_total(self) -> Dim:
@@ -108,13 +65,9 @@ class _Builder:
         return strided(self.c.lhs, self.c, self.c.m, self.c.k)
 
     @property
-    def rhs(self) -> Packed | Strided | None:
-        """Packed panels, rows of columns that can be read in place, or None: to be packed here."""
-        ready = packed(self.c, self.b.width)
-        if ready is not None:
-            return ready
-        plain = strided(self.c.rhs, self.c, self.c.k, self.c.n)
-        return plain if plain is not None and plain.col == 1 else None
+    def rhs(self) -> Packed | None:
+        """Packed panels, or None: to be packed here."""
+        return packed(self.c, self.b.width)
 
     # -- tasks: blocks of rows and columns
 
@@ -145,7 +98,7 @@ class _Builder:
         c, b = self.c, self.b
         # Few rows take the whole inner extent at once where B is packed.
         longest = Dim.of(b.inner_block + 8)
-        if isinstance(self.rhs, Packed):
+        if self.rhs is not None:
             longest = Dim.max(c.inner, longest)
         rows = min(b.row_block, c.rows.value) if c.rows.is_const else b.row_block
         found: list[Stmt] = []
@@ -154,7 +107,7 @@ class _Builder:
         if self._copies() is not False:
             blocked = Dim.of(b.row_block * (b.inner_block + 8 + PAD))
             found.append(Alloc(self._name("a"), c.dtype, Dim.max(blocked, (longest + PAD) * b.rows)))
-        if not isinstance(self.rhs, Packed):
+        if self.rhs is None:
             found.append(Alloc(self._name("b"), c.dtype, longest * (b.width * b.panels)))
         return found
 
@@ -167,7 +120,7 @@ class _Builder:
     def _inner_blocks(self) -> list[Stmt]:
         c, b, kb = self.c, self.b, self._dim("kb")
         blocks = Dim.ceildiv(c.inner, b.inner_block)
-        if isinstance(self.rhs, Packed):
+        if self.rhs is not None:
             # One tile holds all rows: each panel is used once, so that it need not stay in a cache.
             blocks = Dim.min(blocks, self._many())
         blocks = Dim.max(1, blocks)
@@ -227,12 +180,6 @@ class _Builder:
             For(self._name("t"), _index(0), Index(tiles), tuple(tile)),
         )
 
-    def _in_place(self) -> Expr:
-        """Whether the panel is read in place: few rows, and all of its columns there."""
-        b = self.b
-        few = _compare("le", self.c.rows, Dim.of(b.rows))
-        return Apply("logical_and", (few, self._full()), DType.bool)
-
     @property
     def _all_full(self) -> bool:
         """Whether no panel is short of columns, whatever the sizes."""
@@ -245,28 +192,22 @@ class _Builder:
     def _pack_rhs(self) -> list[Stmt]:
         """The block's panels: rows k0..k1 of the right operand, with zeros beyond the last column.
 
-        Row by row over all panels, since rows are what is contiguous most often.
+        A few rows at a time over all panels, since rows are what is contiguous most often.
         """
-        rhs, k = self.rhs, self._dim("k")
-        if isinstance(rhs, Packed):
+        if self.rhs is not None:
             return []
-        first = self._dim("p0")
-        if rhs is not None:
-            # With few rows full panels are read in place: packing starts behind the last of them.
-            first = Dim.max(first, self.c.cols // self.b.width - self._many())
         side = strided(self.c.rhs, self.c, self.c.k, self.c.n)
         if side is not None and side.row == 1 and side.col != 1:
-            return [self._let("packed", first), self._panels(*self._pack_sideways(side))]
-        panels = self._panels(*self._pack_row())
-        row: tuple[Stmt, ...] = (Let(self.c.k, Index(self._dim("k0") + k)), panels)
-        rows = For(self._name("k"), _index(0), Index(self._dim("length")), row)
-        some = _compare("lt", self._dim("packed"), self._dim("p1"))
-        return [self._let("packed", first), rows if rhs is None else If(some, (rows,))]
+            return [self._panels(*self._pack_sideways(side))]
+        first, length = self._dim("strip") * STRIP, self._dim("length")
+        row: tuple[Stmt, ...] = (Let(self.c.k, Index(self._dim("k0") + self._dim("k"))), *self._pack_row())
+        rows = For(self._name("k"), Index(first), Index(Dim.min(first + STRIP, length)), row)
+        return [For(self._name("strip"), _index(0), Index(Dim.ceildiv(length, STRIP)), (self._panels(rows),))]
 
     def _panels(self, *body: Stmt) -> For:
         """A loop over the panels to be packed."""
         inner = (self._let("n0", self._dim("p") * self.b.width), *body)
-        return For(self._name("p"), Index(self._dim("packed")), Index(self._dim("p1")), inner)
+        return For(self._name("p"), Index(self._dim("p0")), Index(self._dim("p1")), inner)
 
     def _pack_sideways(self, side: Strided) -> tuple[Stmt, ...]:
         """One panel of an operand whose columns are contiguous in k."""
@@ -316,34 +257,25 @@ class _Builder:
         """The tile's product and, after the last block of k, the epilogue."""
         scratch = Strided(self._name("c"), self._tile_offset(), Dim.of(self.b.width), Dim.of(1))
         last = _compare("eq", self._dim("kb"), blocks - 1)
-        finished = [*self._lhs_choice(scratch), If(last, self._epilogue())]
+        finished = [*self._product(scratch), If(last, self._epilogue())]
         output = self.nest.output
         if output is None:
             return finished
         row = self._dim("r0") + self._dim("t0")
         there = replace(output, base=output.base + row * output.row + self._dim("n0"))
-        stored = self._lhs_choice(there)
+        stored = self._product(there)
         return stored if self._all_full else [If(self._full(), tuple(stored), tuple(finished))]
 
-    def _lhs_choice(self, out: Strided) -> list[Stmt]:
+    def _product(self, out: Strided) -> list[Stmt]:
         """The product into `out`, the left operand copied or in place."""
-        copies = self._copies()
+        copies, rhs, width = self._copies(), self.rhs, Dim.of(self.b.width)
+        panel = Strided(self._name("b"), self._panel_offset(), width, Dim.of(1))
+        if rhs is not None:
+            base = rhs.base + self._dim("n0") * self.c.inner + self._dim("k0") * width
+            panel = replace(panel, buffer=rhs.buffer, base=base)
         if isinstance(copies, bool):
-            return self._rhs_choice(out, copies)
-        return [If(copies, tuple(self._rhs_choice(out, True)), tuple(self._rhs_choice(out, False)))]
-
-    def _rhs_choice(self, out: Strided, copied: bool) -> list[Stmt]:
-        """The product into `out`, from the panels there are."""
-        rhs, n0, k0 = self.rhs, self._dim("n0"), self._dim("k0")
-        width = Dim.of(self.b.width)
-        here = Strided(self._name("b"), self._panel_offset(), width, Dim.of(1))
-        if rhs is None:
-            return [self._micro(out, copied, here)]
-        if isinstance(rhs, Packed):
-            panel = Strided(rhs.buffer, rhs.base + n0 * self.c.inner + k0 * width, width, Dim.of(1))
-            return [self._micro(out, copied, panel)]
-        direct = self._micro(out, copied, replace(rhs, base=rhs.base + k0 * rhs.row + n0))
-        return [If(self._in_place(), (direct,), (self._micro(out, copied, here),))]
+            return [self._micro(out, copies, panel)]
+        return [If(copies, (self._micro(out, True, panel),), (self._micro(out, False, panel),))]
 
     def _micro(self, out: Strided, copied: bool, panel: Strided) -> Micro:
         lhs, row = self.lhs, self._dim("r0") + self._dim("t0")
