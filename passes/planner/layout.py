@@ -7,7 +7,7 @@ is depends on the sizes that the stacking was found for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...ir.dims import Dim
@@ -17,11 +17,14 @@ from .storage import Storage
 
 @dataclass(frozen=True)
 class Layout:
-    """Offsets by storage, multiples of the alignment, the arena's size, and the peak without padding, all in bytes."""
+    """Offsets by storage, multiples of the alignment, the arena's size, and the peak without padding, all in bytes.
+
+    `peak` is asked of the best layout only: it can cost more proofs than all the rest.
+    """
 
     offsets: tuple[Dim, ...]
     arena: Dim
-    peak: Dim
+    peak: Callable[[], Dim]
 
 
 def stack(storages: Sequence[Storage], found: Sequence[int], sizes: Sequence[Dim], tools: Sizes) -> Layout:
@@ -42,7 +45,7 @@ def stack(storages: Sequence[Storage], found: Sequence[int], sizes: Sequence[Dim
     return Layout(
         offsets=tuple(offsets[i] for i in range(len(storages))),
         arena=tools.aligned(Dim.max(*top)),
-        peak=peak(storages, found, sizes, tools),
+        peak=lambda: peak(storages, found, sizes, tools),
     )
 
 
@@ -76,4 +79,4 @@ def slots(storages: Sequence[Storage], order: Sequence[int], sizes: Sequence[Dim
     for slot, size in zip(members, extent, strict=True):
         offsets.update(dict.fromkeys(slot, arena))
         arena, total = arena + tools.aligned(size), total + size
-    return Layout(tuple(offsets[i] for i in range(len(storages))), arena, total)
+    return Layout(tuple(offsets[i] for i in range(len(storages))), arena, lambda: total)

@@ -8,7 +8,7 @@ ways (which results are made in place, how the others are stacked) are tried, an
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.dims import Dim
@@ -59,7 +59,7 @@ class _Trial:
     storages: Sequence[Storage]
     offsets: Mapping[str, Dim]
     arena: Dim
-    peak: Dim
+    peak: Callable[[], Dim]
 
 
 def plan(
@@ -126,7 +126,7 @@ class _Planner:
         upper = self.at_formulas(unbounded)
         offsets = dict(zip((s.name for s in bounded), lower.offsets, strict=True))
         offsets |= {s.name: lower.arena + at for s, at in zip(unbounded, upper.offsets, strict=True)}
-        apart = _Trial(storages, offsets, lower.arena + upper.arena, lower.peak + upper.peak)
+        apart = _Trial(storages, offsets, lower.arena + upper.arena, lambda: lower.peak() + upper.peak())
         if not bounded or not unbounded:
             return apart
         # Constant offsets cost the sum of both; all at formulas, the bounded ones lie in the room of the others.
@@ -147,15 +147,13 @@ class _Planner:
                 "more than 64-bit sizes can hold",
                 helps=("give its dimensions lower upper bounds",),
             )
+        return Layout(tuple(map(Dim.of, found)), Dim.of(top), lambda: self._peak(storages, sizes, found))
+
+    def _peak(self, storages: Sequence[Storage], sizes: Sequence[int], found: Sequence[int]) -> Dim:
         # Storages that may be empty at the bound have nothing to stack: they would make the order ambiguous.
         real = [i for i, size in enumerate(sizes) if size]
-        formula = peak(
-            [storages[i] for i in real],
-            [found[i] for i in real],
-            [self.tools.nonnegative(storages[i].size) for i in real],
-            self.tools,
-        )
-        return Layout(tuple(map(Dim.of, found)), Dim.of(top), formula)
+        sums = [self.tools.nonnegative(storages[i].size) for i in real]
+        return peak([storages[i] for i in real], [found[i] for i in real], sums, self.tools)
 
     def at_formulas(self, storages: Sequence[Storage]) -> Layout:
         """The best of several stackings and slots."""
@@ -218,7 +216,7 @@ def _finish(
     return Plan(
         offsets=offsets,
         arena_bytes=best.arena,
-        peak_formula=best.peak,
+        peak_formula=best.peak(),
         peak_at_bound=best.arena.value if bounded else None,
         lower_bound=_largest_live_set(most_shared, known) if bounded else None,
         total_without_reuse=sum(known.values()) if bounded else None,
