@@ -7,6 +7,7 @@ hide the next and does not cause others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from .diagnostics import CompileError, Diagnostic, Span
@@ -93,6 +94,8 @@ class FunctionInfer:
                 self._new_symbols(symbols_of(target.type), f"{target.name}: {target.type}", target.span)
         if isinstance(statement, Bind):
             self._new_symbols((statement.symbol,), f"bind {statement.symbol} = {text_of(statement.operand)}")
+            with suppress(CompileError):
+                self._learn((), statement)
 
     def _new_symbols(self, symbols: Iterable[str], text: str, span: Span | None = None) -> None:
         """Symbols of a match_cast or bind come into scope."""

@@ -142,7 +142,10 @@ def test_a_refused_call_says_the_fact_that_makes_it_right() -> None:
         ("update c = y", ["the update of `c` is f32[m], not f32[n]"]),
         ("update c = x\nupdate c = x", ["`c` is updated twice"]),
         ("bind k = i", ["`bind` makes a size of an i64[], and `i` is i64[n]"]),
-        ("k = sum(i)\nbind s = k", ["`bind` of a value that is computed is not there yet: it comes in a later version"]),
+        (
+            "k = sum(i)\nbind s = k",
+            ["`bind` of a value that is computed is not there yet: it comes in a later version"],
+        ),
     ],
 )
 def test_refused_statements(statements: str, messages: list[str]) -> None:
