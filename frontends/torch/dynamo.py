@@ -17,9 +17,10 @@ from ...ir.facts import Fact
 from ...ir.graph import Module
 from ...ir.types import DType
 from .context import NeedFact, is_tensor
-from .facts import known_facts, shape_env
+from .facts import known_facts
 from .names import Names, symbol_names
 from .promote import dtype_of
+from .retrace import shape_env
 from .sizes import Sizes
 from .table import decompositions
 from .walk import Walker, missing, missing_error

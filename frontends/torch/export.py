@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,13 +19,16 @@ from ...ir.graph import GlobalRef
 from ...ir.types import DType
 from .advice import export_advice
 from .context import NeedFact, is_tensor
-from .facts import Known, known_facts, shape_env
+from .facts import Known, kept_ranges, known_facts
+from .guards import guards, resolver
 from .names import Names, UserSizes, automatic, symbol_names
-from .probe import Probe, Settle
+from .probe import Probe, Settle, example_of, without_state
 from .program import Imported, Result
 from .promote import dtype_of
-from .sizes import Sizes
+from .retrace import reopened
+from .sizes import Sizes, TorchNames
 from .table import decompositions
+from .trial import interpreted, is_large
 from .walk import Walker, missing, missing_error, writes
 from .weights import Array, WeightStore, array_of, type_of
 
@@ -137,27 +141,35 @@ class _Closing(AbstractContextManager[None]):
 
 def decomposed(program: Any) -> Any:
     """The program in operators that have rows, as far as torch can decompose it."""
+    ranges = kept_ranges(program, Sizes(TorchNames(), resolver(program)))
     with _quiet(), _every_size():
-        return program.run_decompositions(decompositions())
+        return reopened(program, ranges).run_decompositions(decompositions())
 
 
-def _plain(program: Any, fresh: bool) -> bool:
-    """Whether it can be taken as it is, which spares tracing it twice again.
-
-    A program from a file (not a `fresh` one) comes without what torch knew of its sizes; tracing finds that anew.
-    """
-    return fresh and not missing(program.graph_module) and not writes(program.graph_module)
+def _plain(program: Any) -> bool:
+    """Whether it can be taken as it is, which spares tracing it twice again."""
+    return not missing(program.graph_module) and not writes(program.graph_module)
 
 
 def import_program(
     program: Any, dynamic_shapes: Any = None, run_decompositions: bool = True, example: Example | None = None
 ) -> Imported:
     """An exported program; `dynamic_shapes`, if given, lends its names to the sizes, and `example` is for trying."""
-    core = program if not run_decompositions or _plain(program, example is not None) else decomposed(program)
+    plain = _plain(program)
+    core = program if plain or not run_decompositions else decomposed(program)
     absent = missing(core.graph_module)
     if absent:
         raise missing_error(absent)
-    return _Import(core, dynamic_shapes, example).run()
+    first = _Import(core, program, dynamic_shapes, example)
+    imported = first.run()
+    if not (first.kept_out and plain and run_decompositions):
+        return imported
+    # torch wrote its sizes for those from 2 on (as quotients of what may be 0); traced anew it writes them for all.
+    again = _Import(decomposed(program), program, dynamic_shapes, example)
+    with suppress(CompileError):
+        other = again.run()
+        return other if len(again.kept_out) < len(first.kept_out) else imported
+    return imported
 
 
 @dataclass
@@ -165,28 +177,59 @@ class _Import:
     """One import: attempts to build the function until no fact is missing."""
 
     program: Any
+    original: Any
+    """The program before it was decomposed."""
     dynamic_shapes: Any = None
     example: Example | None = None
+    kept_out: tuple[Fact, ...] = ()
+    """Facts that keep out sizes which were tried, and at which the module does not do as the exported program."""
     extra: list[Fact] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> Imported:
-        program = self.program
+        program, original = self.program, self.original
         self.metas = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
         names = symbol_names(program, self.dynamic_shapes)
-        environment = shape_env(program)
-        self.sizes = Sizes(names, environment.replace if environment is not None else lambda e: e)
+        now, before = resolver(program), resolver(original)
+        self.sizes = Sizes(names, lambda expr: now(before(expr)))
         self.symbols = self._symbols()
-        said = UserSizes(program, self.dynamic_shapes)
-        lower = said.lower(names)
+        user = UserSizes(program, self.dynamic_shapes)
+        lower, said = user.lower(names), user.facts(self.sizes)
+        more = () if program is original else guards(program, self.sizes)
         probe = self._probe(lower)
         settle: Settle = probe.settle if probe is not None else lambda fact: (fact,)
-        known = known_facts(program, self.sizes, lower, self.symbols, settle, said.facts(self.sizes))
+        known = known_facts(original, self.sizes, lower, self.symbols, settle, said, more)
         if probe is not None:
-            self.extra += probe.small(self.symbols, Facts(known.facts))
+            self.extra += probe.small(self.symbols, Facts(known.facts), known.relaxed)
         clash = Facts(known.facts).contradiction()
         if clash:
             raise error(f"the exported program's facts contradict one another: {', '.join(map(str, clash))}")
+        imported = self._within(known)
+        if probe is None:
+            trial = self._trial(imported, lower)
+            found = trial.small(self.symbols, Facts(imported.module.function("main").facts), known.relaxed)
+            self.kept_out = found
+            self.extra += found
+            imported = self._facts_needed(known) if found else replace(imported, notes=(*imported.notes, *trial.notes))
+        return imported
+
+    def _within(self, known: Known) -> Imported:
+        """With the ranges that torch had, if the program has no meaning here for every size outside them."""
+        try:
+            return self._facts_needed(known)
+        except CompileError as failure:
+            if not known.relaxed:
+                raise
+            self.extra += [f for f in known.relaxed if f not in self.extra]
+            try:
+                imported = self._facts_needed(known)
+            except CompileError:
+                raise failure from None
+            said = failure.diagnostics[0].message
+            self.notes += [f"{f}: as torch has it, for it is needed here ({said})" for f in known.relaxed]
+            return imported
+
+    def _facts_needed(self, known: Known) -> Imported:
         for _ in range(_ATTEMPTS):
             try:
                 return self._attempt(known)
@@ -200,11 +243,34 @@ class _Import:
         raise error("the program needs more facts than were tried", notes=tuple(self.notes))
 
     def _probe(self, lower: Mapping[str, int]) -> Probe | None:
+        """Compares the exported program with the model itself."""
         given = self.example
         if given is None:
             return None
         mutates = bool(self.program.graph_signature.buffers_to_mutate)
-        return Probe(given.model, given.program, given.args, given.kwargs, self.sizes, lower, mutates, self.notes)
+        reference = without_state(lambda: given.model, mutates)
+        candidate = without_state(self._unguarded(given.program), mutates)
+        sizes, notes = self.sizes, self.notes
+        return Probe(reference, candidate, given.program, given.args, given.kwargs, sizes, lower, notes=notes)
+
+    def _trial(self, imported: Imported, lower: Mapping[str, int]) -> Probe:
+        """Compares the module with the exported program, which is all there is of the model."""
+        mutates = bool(self.program.graph_signature.buffers_to_mutate)
+        reference = without_state(self._unguarded(self.original), mutates)
+        candidate = reference if is_large(imported) else interpreted(imported)
+        who, (args, kwargs) = "the exported program", example_of(self.original)
+        return Probe(reference, candidate, self.original, args, kwargs, self.sizes, lower, who, 1, self.notes)
+
+    @staticmethod
+    def _unguarded(program: Any) -> Callable[[], Any]:
+        """The exported program, callable at sizes that its guards keep out; built once, when it is wanted."""
+
+        def build() -> Any:
+            module = program.module(check_guards=False)
+            module.validate_inputs = False
+            return module
+
+        return cache(build)
 
     def _symbols(self) -> frozenset[str]:
         found: set[str] = set()

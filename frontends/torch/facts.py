@@ -1,30 +1,27 @@
 """What an exported program knows of its sizes: ranges, equalities, divisibility, order.
 
-torch keeps the ranges in `range_constraints`; the rest stands only in the guards, with the place in the code that
-asked.  A guard that the model's own code asked for (`if x.shape[0] > 9`) decides which program this is, and is always
-kept.  One that torch's library asked for is kept where it can help a proof, and dropped where it only says that torch
-took the general way: the program is then the same, and our own inference decides anew whether it is right everywhere.
+torch keeps the ranges in `range_constraints`; the rest stands only in the guards.  A guard that the model's own code
+asked for (`if x.shape[0] > 9`) decides which program this is, and is always kept.  One that torch's library asked for
+is kept where it can help a proof, and dropped where it only says that torch took the general way: the program is then
+the same, and our own inference decides anew whether it is right everywhere.
+
+torch takes every size for at least 2 until it knows better, and refines the bounds of others by that: `n // 4 >= 2`
+makes `n >= 8`, `a + b == 8` makes `a <= 6`.  A bound that follows in this way is none of the program's.
 """
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import torch
 
 from ...ir.diagnostics import CompileError
 from ...ir.dims import Dim, FloorDiv
-from ...ir.facts import Compare, CompareOp, Fact, Facts, InRange
+from ...ir.facts import Compare, Fact, Facts, InRange
+from .guards import Guard, guards, input_sizes
 from .probe import Settle
+from .retrace import Range
 from .sizes import Sizes, interval
-
-_LIBRARY = Path(torch.__file__).parent
-_SIZE = re.compile(r"L\[['\"](\w+)['\"]\]((?:\[[^\]]+\]|\.\w+(?!\())*)\.size\(\)\[(\d+)\]")
 
 
 @dataclass(frozen=True)
@@ -33,14 +30,8 @@ class Known:
 
     facts: tuple[Fact, ...]
     notes: tuple[str, ...]
-    relaxed: tuple[str, ...]
-    """Symbols whose lower bound of 2 came from torch's 0/1 rule alone."""
-
-
-@dataclass(frozen=True)
-class _Guard:
-    fact: Compare
-    own: bool  # asked for by the model's own code
+    relaxed: tuple[InRange, ...]
+    """Ranges that torch had, where a bound came from its 0/1 rule alone and is not among the facts."""
 
 
 def known_facts(
@@ -50,19 +41,22 @@ def known_facts(
     symbols: Iterable[str],
     settle: Settle = lambda fact: (fact,),
     said: Iterable[Fact] = (),
+    more: Sequence[Guard] = (),
 ) -> Known:
     """Facts over `symbols`, the sizes that parameters bind.
 
     `own_lower` are lower bounds that the user has set (by symbol): they stay, whatever their value.  `settle` says what
-    is left of a guard that the model's own code asked for; `said` are facts from the user.
+    is left of a guard that the model's own code asked for; `said` are facts from the user; `more` are guards that
+    decomposing the program brought.
     """
     scope = frozenset(symbols)
-    facts, notes, relaxed = _ranges(program, sizes, own_lower, scope)
+    found = guards(program, sizes)
+    facts, relaxed = _ranges(program, sizes, own_lower, scope, [g.fact for g in found])
     collected = Facts(facts)
     for own in said:
         if own.symbols <= scope and not collected.prove(own):
             collected = collected.add(own)
-    for guard in (*_live_guards(program, sizes), *_stored_guards(program, sizes), *_asserted(program, sizes)):
+    for guard in (*found, *more):
         fact = guard.fact
         if not fact.symbols <= scope or not (guard.own or _helps(fact)):
             continue
@@ -71,16 +65,19 @@ def known_facts(
                 collected = collected.add(left)
     nothing = Facts()  # sizes are not negative, which need not be said
     told = tuple(f for f in collected.facts if not nothing.prove(f))
-    return Known(told, tuple(notes), tuple(relaxed))
+    asked = Facts(dict.fromkeys(g.fact for g in found if g.own))
+    left = [f for f in relaxed if not asked.prove(f) and not collected.prove(f)]
+    return Known(told, tuple(_said(left)), tuple(left))
 
 
 def _ranges(
-    program: Any, sizes: Sizes, own_lower: Mapping[str, int], scope: frozenset[str]
-) -> tuple[list[Fact], list[str], list[str]]:
+    program: Any, sizes: Sizes, own_lower: Mapping[str, int], scope: frozenset[str], asked: Sequence[Fact]
+) -> tuple[list[Fact], list[InRange]]:
+    """The ranges without bounds that follow from the 0/1 rule, and those with such a bound as torch had them."""
+    follows = _from_two_on(program, sizes, asked)
     facts: list[Fact] = []
     derived: list[InRange] = []
-    notes: list[str] = []
-    relaxed: list[str] = []
+    relaxed: list[InRange] = []
     for expr, bounds in program.range_constraints.items():
         try:
             dim = sizes.dim(expr)
@@ -90,21 +87,52 @@ def _ranges(
             continue
         fact = interval(dim, bounds.lower, bounds.upper)
         name = dim.name
-        if name is None:
-            derived.append(fact)
-            continue
-        if fact.lo == 2 and own_lower.get(name) != 2:
-            if not own_lower.get(name):
-                relaxed.append(name)
-            fact = InRange(dim, own_lower.get(name, 0), fact.hi)
-        facts.append(fact)
-    if relaxed:
-        notes.append(
-            f"{', '.join(sorted(relaxed))} may be 0 and 1: torch's lower bound of 2 came from its own 0/1 rule; "
-            "what the model's code itself asked of sizes is kept"
-        )
+        lower = own_lower.get(name or "", 0)
+        kept = _without(fact, follows, lower)
+        if kept != fact and fact.lo != lower:
+            relaxed.append(fact)
+        (facts if name is not None else derived).append(kept)
     known = Facts(facts)
-    return [*facts, *(f for f in derived if not known.prove(f))], notes, relaxed
+    return [*facts, *(f for f in derived if not known.prove(f))], relaxed
+
+
+def _from_two_on(program: Any, sizes: Sizes, asked: Sequence[Fact]) -> Facts:
+    """What torch would conclude from its 0/1 rule and the guards; nothing where that is a contradiction."""
+    found = input_sizes(program, sizes)
+    rule = [InRange(d, 2) for d in dict.fromkeys((*found, *(Dim.of(s) for d in found for s in sorted(d.symbols))))]
+    for assumed in (Facts((*rule, *dict.fromkeys(asked))), Facts(rule)):
+        if assumed.contradiction() is None:
+            return assumed
+    return Facts()
+
+
+def _without(fact: InRange, follows: Facts, lower: int) -> InRange:
+    low, high = fact.lo, fact.hi
+    if low != 0 and low.value != lower and follows.prove_le(low, fact.dim):
+        low = Dim.of(lower)
+    if high is not None and follows.prove_le(fact.dim, high):
+        high = None
+    return InRange(fact.dim, low, high)
+
+
+def kept_ranges(program: Any, sizes: Sizes) -> dict[str, Range]:
+    """Ranges of torch's symbols without bounds from the 0/1 rule; `sizes` calls symbols as torch does."""
+    asked = [g.fact for g in guards(program, sizes)]
+    scope = frozenset(s for d in input_sizes(program, sizes) for s in d.symbols)
+    facts, _ = _ranges(program, sizes, {}, scope, asked)
+    return {
+        f.dim.name: (f.lo.value, None if f.hi is None else f.hi.value)
+        for f in facts
+        if isinstance(f, InRange) and f.dim.name is not None
+    }
+
+
+def _said(relaxed: Sequence[InRange]) -> list[str]:
+    rule = "came from its own 0/1 rule; what the model's code itself asked of sizes is kept"
+    plain = sorted(f.dim.name for f in relaxed if f.dim.name is not None and f.lo == 2)
+    notes = [f"{', '.join(plain)} may be 0 and 1: torch's lower bound of 2 {rule}"] if plain else []
+    others = [str(f) for f in relaxed if f.dim.name is not None and f.lo != 2]
+    return [*notes, *(f"torch's bounds {f} are left out: they {rule}" for f in others)]
 
 
 def _helps(fact: Compare) -> bool:
@@ -127,131 +155,3 @@ def _divides_by_size(dim: Dim) -> bool:
         isinstance(atom, FloorDiv) and (bool(atom.denominator.symbols) or _divides_by_size(atom.numerator))
         for atom in dim.atoms
     )
-
-
-def shape_env(program: Any) -> Any:
-    """The environment that the program was traced in, None for a program without symbolic sizes."""
-    for node in program.graph.nodes:
-        value = node.meta.get("val")
-        for item in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(item, torch.Tensor) and getattr(item, "fake_mode", None) is not None:
-                return item.fake_mode.shape_env
-            if isinstance(item, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                return item.node.shape_env
-    return None
-
-
-def _live_guards(program: Any, sizes: Sizes) -> Iterator[_Guard]:
-    environment = shape_env(program)
-    for guard in environment.guards if environment is not None else ():
-        try:
-            for fact in sizes.facts(guard.expr):
-                assert isinstance(fact, Compare)
-                yield _Guard(fact, not _in_library(guard.sloc))
-        except CompileError:
-            if not _in_library(guard.sloc):
-                raise
-
-
-def _in_library(location: Any) -> bool:
-    frame = getattr(location, "framework_loc", None)
-    name = getattr(frame, "filename", None) or str(frame)
-    return Path(name).is_relative_to(_LIBRARY) or "/torch/" in name
-
-
-def _asserted(program: Any, sizes: Sizes) -> Iterator[_Guard]:
-    """Run-time assertions on sizes that stand in the graph."""
-    for node in program.graph.nodes:
-        if node.op == "call_function" and str(node.target) == "aten._assert_scalar.default":
-            condition = node.args[0]
-            value = condition.meta["val"] if hasattr(condition, "meta") else condition
-            if isinstance(value, torch.SymBool):
-                for fact in sizes.facts(value.node.expr):
-                    assert isinstance(fact, Compare)
-                    yield _Guard(fact, True)
-
-
-# ------------------------------------------------------------------------------------- guards of a stored program
-
-
-def _stored_guards(program: Any, sizes: Sizes) -> Iterator[_Guard]:
-    """Guards of a program from a file, which has them as text only; it is not known who asked for them."""
-    environment = shape_env(program)
-    if environment is not None and environment.guards:
-        return
-    paths = _input_sizes(program, sizes)
-    for text in getattr(program, "_guards_code", None) or ():
-        fact = _parsed(text, paths)
-        if fact is not None:
-            yield _Guard(fact, False)
-
-
-def _input_sizes(program: Any, sizes: Sizes) -> dict[str, tuple[Dim, ...]]:
-    """The shape of each user input by its path as guards write it: `x`, `kw['a']`."""
-    from torch.utils import _pytree as pytree
-
-    found: dict[str, tuple[Dim, ...]] = {}
-    metas = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
-    inputs = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
-    spec = program.call_spec.in_spec
-    if spec is None:
-        return found
-    args, kwargs = pytree.tree_unflatten(range(spec.num_leaves), spec)
-    names = getattr(program.module_call_graph[0].signature, "forward_arg_names", None) or []
-    named = {**dict(zip(names, args, strict=False)), **kwargs}
-    for path, position in pytree.tree_flatten_with_path(named)[0]:
-        value = metas.get(inputs[position]) if position < len(inputs) else None
-        if isinstance(value, torch.Tensor):
-            key = f"{path[0].key}" + "".join(str(p) for p in path[1:])
-            found[key.replace('"', "'")] = tuple(sizes.dim(d) for d in value.shape)
-    return found
-
-
-def _parsed(text: str, inputs: Mapping[str, tuple[Dim, ...]]) -> Compare | None:
-    """A comparison from torch's guard code; None for anything else."""
-    values: list[Dim] = []
-
-    def size(match: re.Match[str]) -> str:
-        shape = inputs[match[1] + match[2].replace('"', "'")]
-        values.append(shape[int(match[3])])
-        return f"v{len(values) - 1}"
-
-    try:
-        tree = ast.parse(_SIZE.sub(size, text), mode="eval").body
-        if not (isinstance(tree, ast.Compare) and len(tree.ops) == 1):
-            return None
-        op = _OPS[type(tree.ops[0])]
-        return Compare(op, _value(tree.left, values), _value(tree.comparators[0], values))
-    except (KeyError, IndexError, SyntaxError, ValueError, ZeroDivisionError):
-        return None
-
-
-def _value(node: ast.expr, values: list[Dim]) -> Dim:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return Dim.of(node.value)
-    if isinstance(node, ast.Name):
-        return values[int(node.id[1:])]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand, values)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("max", "min"):
-        extremum = Dim.max if node.func.id == "max" else Dim.min
-        return extremum(*(_value(a, values) for a in node.args))
-    if isinstance(node, ast.BinOp):
-        a, b = _value(node.left, values), _value(node.right, values)
-        match node.op:
-            case ast.Add():
-                return a + b
-            case ast.Sub():
-                return a - b
-            case ast.Mult():
-                return a * b
-            case ast.FloorDiv():
-                return a // b
-            case ast.Mod():
-                return a % b
-    raise ValueError(ast.dump(node))
-
-
-_OPS: Mapping[type, CompareOp] = {
-    ast.Eq: "==", ast.NotEq: "!=", ast.LtE: "<=", ast.Lt: "<", ast.GtE: ">=", ast.Gt: ">",
-}  # fmt: skip

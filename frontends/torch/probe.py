@@ -1,45 +1,59 @@
-"""Sizes 0 and 1 that the model's own code treats apart: are they really another program?
+"""Sizes that torch or the model's own code treats apart: are they really another program?
 
 torch.export takes sizes of 0 and 1 for special: a question such as `if length > 1` is answered for other sizes, with
-a guard or without any.  Much code asks so and goes on the same (`is_causal = length > 1`).  With the model at hand it
-can be tried: where the exported program, run at that size without its guards, gives what the model itself gives, the
-size is served; where not, a fact keeps it out.
+a guard or without any.  Much code asks so and goes on the same (`is_causal = length > 1`).  This can be tried.  With
+the model at hand, what the exported program gives without its guards is compared with what the model itself gives.  An
+exported program alone is the model: what it gives is compared with what its module of ours gives.  Where both agree
+the size is served; where not, a fact keeps it out.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import product
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
+from ...ir.diagnostics import CompileError
 from ...ir.dims import Dim, linear
 from ...ir.facts import Compare, Fact, Facts, InRange
 from .sizes import Sizes
 
 _SMALL = (0, 1)
-_ROUNDS = 2
+_SYMBOLIC = (torch.Tensor, torch.SymInt)
+_NEAR = 2
+"""Sizes outside a range that torch had, next to it, that are tried."""
+_SEARCHED = 64
+"""How far from the range such sizes are looked for: not all of them are allowed."""
+
+
+_OTHERS = 3
+"""Up to so many other sizes, all combinations of small ones are looked at."""
 
 
 @dataclass
 class Probe:
-    """Tries a model at small sizes; `lower` are the least sizes that the user allows, by our names.
+    """Tries a program at sizes of which torch knew nothing; `lower` are the least sizes that the user allows.
 
-    `mutates` says that calls change buffers: copies are called then.
-
+    `reference` is right; `candidate` is what would be served in its place.  `who` names them in what is said:
+    `the model`, `gives something else there`.
     """
 
-    model: Any
+    reference: Callable[..., Any]
+    candidate: Callable[..., Any]
     program: Any
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     sizes: Sizes
     lower: Mapping[str, int]
-    mutates: bool
+    who: str = "the model"
+    rounds: int = 2
     notes: list[str] = field(default_factory=list)
     _asked: dict[str, dict[int, Compare]] = field(default_factory=dict)  # guards let go, by symbol and size
 
@@ -54,18 +68,23 @@ class Probe:
         self._asked.setdefault(name, {}).update(dict.fromkeys(out, fact))
         return ()
 
-    def small(self, symbols: Iterable[str], known: Facts) -> tuple[Fact, ...]:
-        """Facts that keep out the sizes 0 and 1 at which the model does something else, or nothing at all."""
+    def small(self, symbols: Iterable[str], known: Facts, relaxed: Iterable[InRange] = ()) -> tuple[Fact, ...]:
+        """Facts that keep out sizes at which the model does something else, or nothing at all.
+
+        Tried are 0 and 1, and sizes next to the ranges that torch had, `relaxed`.
+        """
         found: list[Fact] = []
         names = sorted(symbols)
+        agreed: Counter[Fact] = Counter()
+        ranges = {r.dim.name: r for r in relaxed}
         for name in names:
-            for value in _SMALL:
-                fact: Fact = InRange(name, 1) if value == 0 else Compare("!=", name, 1)
+            for value, fact in _tries(name, ranges.get(name)):
                 facts = known.add(*found)
-                if value < self.lower.get(name, 0) or facts.prove(fact):
+                if value < self.lower.get(name, 0) or facts.prove(fact) or agreed[fact] == _NEAR:
                     continue
                 asked = self._asked.get(name, {}).get(value)
                 verdict = self._verdict(name, value, names, facts)
+                agreed[fact] += verdict == "same"
                 if verdict == "same" and asked is not None:
                     said = f"the model's code asks for {asked}, but gives the same there (it was tried)"
                     self.notes.append(f"{name} may be {value}: {said}")
@@ -73,14 +92,20 @@ class Probe:
                     found.append(fact)
                 elif verdict in ("different", "fails"):
                     how = "gives something else there" if verdict == "different" else "does not run there"
-                    self.notes.append(f"{fact}: the model {how} (it was tried)")
+                    self.notes.append(f"{fact}: {self.who} {how} (it was tried at {value})")
                     found.append(fact)
         return tuple(found)
 
     def _verdict(self, name: str, value: int, names: Sequence[str], known: Facts) -> str:
-        """With the example's other sizes, or all sizes as small, where the facts allow one of these."""
-        for binding in ({name: value}, dict.fromkeys(names, value)):
-            sizes = self._example() | binding
+        """With the example's other sizes, or others that the facts allow."""
+        example = self._example()
+        others = [n for n in names if n != name]
+        choices = [dict.fromkeys((example.get(n, value), value, value // 2, 2 * value, *_SMALL)) for n in others]
+        bindings: Iterable[tuple[int, ...]] = product(*choices)
+        if len(others) > _OTHERS:
+            bindings = (tuple(example.get(n, value) for n in others), (value,) * len(others))
+        for binding in bindings:
+            sizes = {name: value, **dict(zip(others, binding, strict=True))}
             try:
                 allowed = known.holds(sizes)
             except (KeyError, ZeroDivisionError):
@@ -91,30 +116,18 @@ class Probe:
 
     def _compared(self, sizes: Mapping[str, int]) -> str:
         """same | different | fails | untried (no inputs have that size)."""
-        unguarded = self._unguarded
-        for seed in range(_ROUNDS):
+        for seed in range(self.rounds):
             inputs = self._inputs(sizes, seed)
             if inputs is None:
                 return "untried"
-            args, kwargs = inputs
             try:
                 with torch.no_grad():
-                    wanted = self._own_model()(*_copies(args), **_copies(kwargs))
-                    got = (copy.deepcopy(unguarded) if self.mutates else unguarded)(*_copies(args), **_copies(kwargs))
+                    wanted, got = (_called(f, *inputs) for f in (self.reference, self.candidate))
             except Exception:  # noqa: BLE001  whatever the model raises at a size that it does not take
                 return "fails"
             if not _close(got, wanted):
                 return "different"
         return "same"
-
-    @cached_property
-    def _unguarded(self) -> Any:
-        """The exported program, callable at sizes that its guards keep out."""
-        return self.program.module(check_guards=False)
-
-    def _own_model(self) -> Any:
-        """The model itself, or a copy where calls would change its buffers."""
-        return copy.deepcopy(self.model) if self.mutates else self.model
 
     def _inputs(self, values: Mapping[str, int], seed: int) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """The example's arguments at another size: its own elements, shuffled and repeated."""
@@ -122,6 +135,9 @@ class Probe:
         leaves, spec = pytree.tree_flatten((tuple(self.args), dict(self.kwargs)))
         made: list[Any] = []
         for leaf, meta in zip(leaves, self._metas(), strict=True):
+            if isinstance(meta, torch.SymInt):
+                made.append(self._integer(leaf, meta, values))
+                continue
             if not isinstance(leaf, torch.Tensor) or not isinstance(meta, torch.Tensor):
                 made.append(leaf)
                 continue
@@ -135,6 +151,13 @@ class Probe:
         args, kwargs = pytree.tree_unflatten(made, spec)
         return args, kwargs
 
+    def _integer(self, leaf: Any, meta: Any, values: Mapping[str, int]) -> Any:
+        """An argument that is a size; one that is only a value stays."""
+        try:
+            return self.sizes.dim(meta).evaluate(values)
+        except (CompileError, KeyError, ZeroDivisionError):
+            return leaf
+
     def _metas(self) -> list[Any]:
         """What torch knows of each user input."""
         names = [s.arg.name for s in self.program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
@@ -145,13 +168,69 @@ class Probe:
         """The sizes of the example's arguments."""
         found: dict[str, int] = {}
         for leaf, meta in zip(pytree.tree_leaves((tuple(self.args), dict(self.kwargs))), self._metas(), strict=True):
+            pairs: Iterable[tuple[Any, int]] = ()
             if isinstance(leaf, torch.Tensor) and isinstance(meta, torch.Tensor):
-                for d, n in zip(meta.shape, leaf.shape, strict=True):
+                pairs = zip(meta.shape, leaf.shape, strict=True)
+            elif isinstance(leaf, int) and isinstance(meta, torch.SymInt):
+                pairs = ((meta, leaf),)
+            for d, n in pairs:
+                with suppress(CompileError):  # an argument that is only a value
                     dim = self.sizes.dim(d)
                     split = linear(dim, min(dim.symbols)) if len(dim.symbols) == 1 else None
                     if split is not None and split[0].is_const and split[1].is_const and split[0].value:
                         found.setdefault(min(dim.symbols), (n - split[1].value) // split[0].value)
         return found
+
+
+def _tries(name: str, had: InRange | None) -> Iterator[tuple[int, Fact]]:
+    """Sizes to try, and what keeps each out: first those next to the range that torch had, then 1 and 0."""
+    if had is not None and had.lo.value > _NEAR:
+        for value in range(had.lo.value - 1, max(had.lo.value - _SEARCHED, 1), -1):
+            yield value, InRange(name, had.lo)
+    if had is not None and had.hi is not None:
+        for value in range(had.hi.value + 1, had.hi.value + _NEAR + 1):
+            yield value, Compare("<=", name, had.hi)
+    yield 0, InRange(name, 1)
+    yield 1, Compare("!=", name, 1)
+
+
+def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What it gives, and its arguments as it leaves them."""
+    own_args, own_kwargs = _copies((tuple(args), dict(kwargs)))
+    return function(*own_args, **own_kwargs), (own_args, own_kwargs)
+
+
+def without_state(module: Callable[[], Any], mutates: bool) -> Callable[..., Any]:
+    """A call of the module, of a copy each time where calls would change its buffers."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (copy.deepcopy(module()) if mutates else module())(*args, **kwargs)
+
+    return call
+
+
+def example_of(program: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that a program was exported with, or some of their sizes and kinds where they are not kept."""
+    kept = program.example_inputs
+    if kept is not None:
+        return tuple(kept[0]), dict(kept[1] or {})
+    metas = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+    leaves: list[Any] = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind.name == "USER_INPUT":
+            value = metas.get(spec.arg.name)
+            leaves.append(_made(value) if isinstance(value, _SYMBOLIC) else getattr(spec.arg, "value", value))
+    args, kwargs = pytree.tree_unflatten(leaves, program.call_spec.in_spec)
+    return tuple(args), dict(kwargs)
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, torch.SymInt):
+        return value.node.hint
+    shape = [d.node.hint if isinstance(d, torch.SymInt) else d for d in value.shape]
+    if not value.dtype.is_floating_point:
+        return torch.zeros(shape, dtype=value.dtype)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(value.dtype)
 
 
 Settle = Callable[[Compare], tuple[Fact, ...]]

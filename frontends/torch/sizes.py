@@ -15,8 +15,8 @@ from typing import Any
 import sympy
 
 from ...ir.diagnostics import CompileError, error
-from ...ir.dims import Dim
-from ...ir.facts import Compare, CompareOp, Fact, InRange
+from ...ir.dims import Dim, Extremum, of_atom
+from ...ir.facts import Compare, CompareOp, InRange
 
 _EXACT = 1 << 24
 """Denominators up to here: a float with such a value multiplies sizes below 2^29 without rounding."""
@@ -35,6 +35,16 @@ _RELATIONS: Mapping[str, CompareOp] = {
 _NEGATED: Mapping[CompareOp, CompareOp] = {"==": "!=", "!=": "==", "<=": ">", "<": ">=", ">=": "<", ">": "<="}
 
 
+class TorchNames(dict[str, str | Dim]):
+    """Every symbol under the name that torch has for it."""
+
+    def __missing__(self, name: str) -> str:
+        return name
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
 @dataclass(frozen=True)
 class Ratio:
     """A real number that is a size over a positive whole number or another size."""
@@ -51,9 +61,9 @@ def unknown(expr: Any, why: str = "") -> CompileError:
 
 @dataclass
 class Sizes:
-    """Converts sympy expressions; `names` maps torch's symbols (`s17`) to names of the language."""
+    """Converts sympy expressions; `names` maps torch's symbols (`s17`) to names of the language, or to sizes."""
 
-    names: Mapping[str, str]
+    names: Mapping[str, str | Dim]
     resolve: Callable[[Any], Any] = field(default=lambda expr: expr)
 
     def dim(self, value: Any) -> Dim:
@@ -137,14 +147,29 @@ class Sizes:
             raise unknown(expr, "it compares fractions")
         return Compare(_RELATIONS[kind], a.numerator * b.denominator, b.numerator * a.denominator)
 
-    def facts(self, expr: Any) -> tuple[Fact, ...]:
-        """What a condition over sizes says; CompileError for a disjunction or a function without a meaning."""
+    def facts(self, expr: Any) -> tuple[Compare, ...]:
+        """What a condition over sizes says; CompileError for a function without a meaning."""
         kind = type(expr).__name__
         if kind == "BooleanTrue":
             return ()
         if kind == "And":
             return tuple(f for part in expr.args for f in self.facts(part))
-        return (self.relation(expr),)
+        if kind == "Or":
+            return (Compare("==", self.indicator(expr), 1),)
+        return (plain(self.relation(expr)),)
+
+
+def plain(fact: Compare) -> Compare:
+    """The same without an extremum that is compared with one of its own parts: `min(a, b) == a` is `a <= b`."""
+    if fact.op != "==":
+        return fact
+    for whole, part in ((fact.lhs, fact.rhs), (fact.rhs, fact.lhs)):
+        extremum = whole.atoms[0] if len(whole.atoms) == 1 else None
+        if isinstance(extremum, Extremum) and whole == of_atom(extremum) and part in extremum.arguments:
+            others = [a for a in extremum.arguments if a != part]
+            if len(others) == 1:
+                return Compare("<=", *((part, others[0]) if extremum.kind == "min" else (others[0], part)))
+    return fact
 
 
 def _at_most(a: Dim, b: Dim) -> Dim:
@@ -171,10 +196,12 @@ def _mul(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:
 
 
 def _reduced(ratio: Ratio) -> Ratio:
-    """Without common numerical factors, so that n * 2.0 is whole."""
+    """Without common numerical factors, so that n * 2.0 is whole; a denominator that is a number is positive."""
     if not ratio.denominator.is_const:
         return ratio
     divisor = ratio.denominator.value
+    if divisor < 0:
+        return _reduced(Ratio(-ratio.numerator, -ratio.denominator))
     for factor in _divisors(divisor):
         if all(c % factor == 0 for _, c in ratio.numerator.terms):
             return Ratio(
@@ -210,17 +237,21 @@ def _true_div(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:
 def _to_round(sizes: Sizes, expr: Any) -> Ratio:
     """A real number of which only the whole part, or the next whole number, matters.
 
-    With c the float next to p / q, c = p / q (1 + d): where |d| <= 2^-54, the product c n, rounded, is p n / q itself
+    With c the float next to p / q, c = p / q (1 + d): where |d| < 2^-54, the product c n, rounded, is p n / q itself
     wherever that is whole (it is off by at most half a step, and ties go to it), and elsewhere, where it is 1 / q or
-    more away from whole numbers, on the same side of them, for p n below 2^52 / q.  So the fraction may stand for c.
+    more away from whole numbers, on the same side of them, for p n below 2^52 / q.  So the fraction may stand for c,
+    and in n / c as well.
     """
+    kind = type(expr).__name__
     floats = [a for a in expr.args if isinstance(a, sympy.Float)]
-    if type(expr).__name__ == "Mul" and len(floats) == 1 and len(expr.args) == 2:
+    product = kind == "Mul" and len(floats) == 1 and len(expr.args) == 2
+    if product or (kind == "FloatTrueDiv" and floats == [expr.args[1]]):
         exact = Fraction(float(floats[0]))
         simple = exact.limit_denominator(_SIMPLE)
-        if simple and abs(exact / simple - 1) <= Fraction(1, 1 << 54):
+        if simple and abs(exact / simple - 1) < Fraction(1, 1 << 54):
             size = sizes._dim(next(a for a in expr.args if a is not floats[0]))
-            return _reduced(Ratio(size * simple.numerator, Dim.of(simple.denominator)))
+            factor = simple if product else 1 / simple
+            return _reduced(Ratio(size * factor.numerator, Dim.of(factor.denominator)))
     return sizes._real(expr)
 
 
@@ -243,6 +274,14 @@ def _trunc(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:
         raise unknown(args[0], "the sign of a truncated quotient is not known")
     up, down = Dim.max(x.numerator, 0), Dim.max(-x.numerator, 0)
     return _whole(up // x.denominator - down // x.denominator)
+
+
+def _round(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:
+    """To the nearest whole number, of two as near to the even one."""
+    x = _to_round(sizes, args[0])
+    p, q = 2 * x.numerator + x.denominator, 2 * x.denominator
+    half = Dim.max(0, 1 - p % q)  # 1 where x lies in the middle
+    return _whole(p // q - half * ((p // q) % 2))
 
 
 def _where(sizes: Sizes, args: tuple[Any, ...]) -> Ratio:
@@ -279,6 +318,7 @@ _FUNCTIONS: Mapping[str, Callable[[Sizes, tuple[Any, ...]], Ratio]] = {
     "CeilToInt": _ceil,
     "TruncToInt": _trunc,
     "TruncToFloat": _trunc,
+    "RoundToInt": _round,
     "ToFloat": _same,
     "Identity": _same,
     "Where": _where,
