@@ -20,7 +20,6 @@ from ..passes.lower import Lowered, lower
 from ..passes.pass_base import faults_of, run_passes
 from ..runtime import Artifact, Executable
 from .artifact_writer import build_artifact
-from .codegen.cuda import emit_cuda
 from .codegen.host import HostCode, emit_host
 from .codegen.kernel import emit_kernels
 from .codegen.llvm import assembly, compile_many, optimized_ir, resolve
@@ -103,6 +102,8 @@ class Compilation:
         """CUDA C++ of the kernels, before NVRTC."""
         if self.target.kind != "cuda":
             raise error("CUDA C++ is for CUDA targets", helps=("add `--target cuda:sm_90`",))
+        from .codegen.cuda import emit_cuda  # an eighth of what importing the compiler takes
+
         self.progress("generating code")
         with faults_of("code generation", self.lowered.program):
             return emit_cuda(self.lowered.program, self.target)
