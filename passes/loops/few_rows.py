@@ -152,7 +152,7 @@ class _Builder:
         parts = [part(Dim.of(0), there, _as(c.rhs, c.dtype), "vector")]
         if not self.all_full:
             parts.append(part(there, columns, _zero(c.dtype), "vector"))
-        row = (Let(c.k, Index(self._dim("k0") + k)), *parts)
+        row: tuple[Stmt, ...] = (Let(c.k, Index(self._dim("k0") + k)), *parts)
         return For(self._name("k"), _index(0), Index(self._dim("length")), row)
 
     def _panel(self) -> list[Stmt]:

@@ -31,6 +31,9 @@ from .operand import Packed, Strided, packed, strided
 STRIP = 8
 """Rows of B that are packed side by side: as many streams as hardware prefetchers follow with ease."""
 
+TASKS = 8
+"""Tasks that are made where columns allow: a few for each of a few threads."""
+
 LONG_ROW = 1024
 """Rows of A further apart than this many elements are copied where there are several tiles: each row is on a page of
 its own, and rows a power of two apart would evict one another."""
@@ -74,7 +77,7 @@ class _Builder:
     def tasks(self) -> tuple[Stmt, ...]:
         c, b, task = self.c, self.b, self._dim("task")
         row_blocks = Dim.ceildiv(c.rows, b.row_block)
-        col_blocks = Dim.ceildiv(self.panels_total, b.panels)
+        col_blocks = self._column_blocks(row_blocks)
         units = Dim.ceildiv(c.rows, b.rows)
         rb, cb, after = self._dim("rb"), self._dim("cb"), self._dim("rb") + 1
         # Row blocks run fastest: the panels of B stay in the second cache while A passes by.
@@ -93,6 +96,13 @@ class _Builder:
         ]
         total = self.nest.count * row_blocks * col_blocks
         return (For(self._name("task"), _index(0), Index(total), tuple(body), "parallel"),)
+
+    def _column_blocks(self, row_blocks: Dim) -> Dim:
+        """Blocks of columns; narrower ones where there would be few tasks, so that threads get equal shares."""
+        total, panels = self.panels_total, self.b.panels
+        blocks = Dim.ceildiv(total, panels)
+        others = Dim.max(1, self.nest.count * row_blocks)
+        return Dim.max(blocks, Dim.min(Dim.ceildiv(total, -(-panels // 2)), Dim.ceildiv(TASKS, others)))
 
     def _allocations(self) -> list[Stmt]:
         c, b = self.c, self.b
