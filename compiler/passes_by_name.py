@@ -22,12 +22,13 @@ from ..passes.graph.simplify import Simplify
 from ..passes.loops.parallelize import Parallelize
 from ..passes.loops.simplify import Simplify as SimplifyLoops
 from ..passes.loops.tile import Tile
+from ..passes.loops.turn import Turn
 from ..passes.loops.vectorize import Vectorize
 from ..passes.lower import lower
 from ..passes.pass_base import Pass, parse_passes
 
 GRAPH_PASSES: tuple[type[Any], ...] = (Infer, Inline, Decompose, Fold, Simplify, CommonSubexpressions, DeadCode)
-LOOP_PASSES: tuple[type[Any], ...] = (SimplifyLoops, Tile, Vectorize, Parallelize)
+LOOP_PASSES: tuple[type[Any], ...] = (SimplifyLoops, Tile, Turn, Vectorize, Parallelize)
 
 
 @dataclass(frozen=True)

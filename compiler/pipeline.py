@@ -19,6 +19,7 @@ from ..passes.loops.parallelize import Parallelize
 from ..passes.loops.scratch import scratch_bytes
 from ..passes.loops.simplify import Simplify as SimplifyLoops
 from ..passes.loops.tile import Tile
+from ..passes.loops.turn import Turn
 from ..passes.loops.vectorize import Vectorize
 from ..passes.pass_base import Pass
 from .target import Target
@@ -48,6 +49,7 @@ def loop_pipeline(target: Target) -> tuple[KernelPass, ...]:
     return (
         SimplifyLoops(),  # single iterations go; nests that run through memory in order become one loop
         Tile(target.vector_bytes),  # contractions into packed panels and micro-kernels
+        Turn(target.vector_bytes),  # maps that read across memory into square blocks
         Vectorize(),  # inner loops for the vector units
         Parallelize(),  # outer loops for the threads
     )

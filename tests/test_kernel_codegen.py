@@ -354,7 +354,8 @@ def test_short_loops_of_known_length_are_vectors(size: int) -> None:
     at_row = Index(i * size + j)
     step = Store("y", at_row, Apply("mul", (Load("x", at_row, f32), Load("b", Index(j), f32)), f32))
     rows = loop("i", N, loop("j", size, step), kind="parallel")
-    buffers = (Buffer("x", f32, N * size, "in"), Buffer("b", f32, Dim.of(size), "in"), Buffer("y", f32, N * size, "out"))
+    whole, row = N * size, Dim.of(size)
+    buffers = (Buffer("x", f32, whole, "in"), Buffer("b", f32, row, "in"), Buffer("y", f32, whole, "out"))
     text = optimized_ir(emit_kernels([Kernel("k", buffers, ("N",), (rows,))], NATIVE), NATIVE)
     assert "fmul float" not in text
     assert "x float>" in text

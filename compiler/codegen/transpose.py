@@ -25,7 +25,8 @@ def emit_transpose(f: FunctionBuilder, expr: ExprEmitter, scope: Scope, stmt: Tr
 
 def _define(module: ModuleBuilder, name: str, stmt: Transpose) -> str:
     f, type_, width = FunctionBuilder(module), memory_type(stmt.dtype), stmt.width
-    lanes = min(module.target.vector_bytes // stmt.dtype.bytes, width)
+    # Narrow elements take part of a vector: their squares would be many shuffles, and few of them full.
+    lanes = min(module.target.vector_bytes // max(stmt.dtype.bytes, 4), width)
     rows = [f.let(f"getelementptr {type_}, ptr %source, i64 {f.let(f'mul i64 %stride, {j}')}") for j in range(width)]
     whole = f.let(f"and i64 %length, {-lanes}")
 
