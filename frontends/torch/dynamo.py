@@ -5,19 +5,21 @@ Dynamo guards what it found out about the arguments; parameters stay arguments, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from ...ir.build import ModuleBuilder
-from ...ir.diagnostics import error
-from ...ir.facts import Fact
+from ...ir.diagnostics import CompileError, error
+from ...ir.dims import Dim
+from ...ir.facts import Fact, InRange
 from ...ir.graph import Module
 from ...ir.types import DType
 from .context import NeedFact, is_tensor
 from .facts import known_facts
+from .ints import IntInput, bind_ints, conditions, is_finite, only_values, symbols_of
 from .names import Names, symbol_names
 from .promote import dtype_of
 from .retrace import shape_env
@@ -43,24 +45,61 @@ class _Graph:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """An integer that may be negative, as a size: counted from its least value up, or from its greatest down."""
+
+    least: int | None
+    greatest: int | None
+
+    def of(self, value: int) -> int:
+        """The size that it is given as."""
+        return value - self.least if self.least is not None else (self.greatest or 0) - value
+
+    def back(self, size: Dim) -> Dim:
+        """The integer, over the symbol of the size."""
+        return size + self.least if self.least is not None else (self.greatest or 0) - size
+
+    @property
+    def most(self) -> int | None:
+        """The greatest size."""
+        return None if self.least is None or self.greatest is None else self.greatest - self.least
+
+
+@dataclass(frozen=True)
 class GraphFunction:
-    """A compiled graph: the compiled program is given those arguments that are tensors."""
+    """A compiled graph: the compiled program is given those arguments that are tensors, or integers that vary."""
 
     run: Callable[..., Any]
     params: tuple[str | None, ...]
+    counted: Mapping[str, Counted]  # integers that are given otherwise than they came
     results: tuple[int | None, ...]  # positions of what the program returns; None is None
     constants: tuple[Any, ...]
     numbers: frozenset[int]  # results that are sizes
 
     def __call__(self, *args: Any) -> list[Any]:
-        given = {p: a.detach() for p, a in zip(self.params, args, strict=True) if p is not None}
+        given = {p: self._given(p, a) for p, a in zip(self.params, args, strict=True) if p is not None}
         made = self.run(**given)
         listed = made if isinstance(made, (tuple, list)) else (made,)
         out = []
         for i, (at, constant) in enumerate(zip(self.results, self.constants, strict=True)):
-            value = constant if at is None else listed[at]
+            value = constant if at is None else _tensor(listed[at])
             out.append(int(value) if i in self.numbers else value)
         return out
+
+
+    def _given(self, name: str, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.detach()
+        return torch.tensor(self.counted[name].of(value) if name in self.counted else value)
+
+
+def _tensor(made: Any) -> torch.Tensor:
+    """A result: an array where the graph takes no tensor that says what is wanted."""
+    if isinstance(made, torch.Tensor):
+        return made
+    if made.dtype == DType.bf16.numpy:
+        return torch.from_numpy(made.view("int16")).view(torch.bfloat16)
+    return torch.from_numpy(made)
 
 
 def backend(compile: Compile) -> Callable[..., Any]:
@@ -82,7 +121,7 @@ def backend(compile: Compile) -> Callable[..., Any]:
     return made
 
 
-def _boxed(function: GraphFunction) -> Callable[..., Any]:
+def _boxed(function: GraphFunction | BySign) -> Callable[..., Any]:
     """AOTAutograd's convention: the arguments come in one list, which is emptied."""
 
     def call(args: list[Any]) -> list[Any]:
@@ -94,17 +133,69 @@ def _boxed(function: GraphFunction) -> Callable[..., Any]:
     return call
 
 
-def graph_function(graph_module: Any, compile: Compile) -> GraphFunction:
+@dataclass(frozen=True)
+class BySign:
+    """A graph with integers whose sign torch did not ask for and our sizes do: a program for each sign that comes.
+
+    `integers` are their positions among the arguments, by torch's symbols; `make` compiles for some being negative.
+    """
+
+    integers: Mapping[str, int]
+    make: Callable[[frozenset[str]], GraphFunction]
+    made: dict[frozenset[str], GraphFunction] = field(default_factory=dict)
+
+    def __call__(self, *args: Any) -> list[Any]:
+        negative = frozenset(s for s, at in self.integers.items() if args[at] < 0)
+        if negative not in self.made:
+            self.made[negative] = self.make(negative)
+        return self.made[negative](*args)
+
+
+def graph_function(graph_module: Any, compile: Compile) -> GraphFunction | BySign:
     """Compiles an aten graph; CompileError when it cannot be."""
     absent = missing(graph_module)
     if absent:
         raise missing_error(absent)
     environment = shape_env(_Graph(graph_module, {}))
     ranges = dict(environment.var_to_range) if environment is not None else {}
+    graph = _Graph(graph_module, ranges)
+    holders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    values = only_values(graph.graph, list(conditions(graph)), ranges, holders)
+    try:
+        return _by_sign(graph, values, compile)
+    except CompileError:
+        if not values:
+            raise
+        return _by_sign(graph, frozenset(), compile)  # a size is made of them after all
+
+
+def _by_sign(graph: _Graph, numbers: frozenset[str], compile: Compile) -> GraphFunction | BySign:
+    holders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    shapes = symbols_of([n.meta.get("val") for n in holders if isinstance(n.meta.get("val"), torch.Tensor)])
+    free: dict[str, int] = {}
+    hints: dict[str, int | None] = {}
+    for at, node in enumerate(holders):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and value.node.expr.is_Symbol:
+            symbol = str(value.node.expr)
+            bounds = graph.range_constraints.get(value.node.expr)
+            if symbol not in shapes | numbers and bounds is not None:
+                if not is_finite(bounds.lower) and not is_finite(bounds.upper):
+                    free[symbol], hints[symbol] = at, value.node.hint
+
+    def make(negative: frozenset[str]) -> GraphFunction:
+        return _with_facts(graph, numbers, negative, compile)
+
+    first = frozenset(s for s, hint in hints.items() if hint is not None and hint < 0)
+    made = make(first)
+    return BySign(free, make, {first: made}) if free else made
+
+
+def _with_facts(graph: _Graph, numbers: frozenset[str], negative: frozenset[str], compile: Compile) -> GraphFunction:
     extra: list[Fact] = []
     for _ in range(_ATTEMPTS):
         try:
-            return _attempt(_Graph(graph_module, ranges), environment, extra, compile)
+            return _attempt(graph, extra, numbers, negative, compile)
         except NeedFact as need:
             if need.fact in extra or not need.fact.symbols:
                 raise error(f"{need.why}: {need.fact} does not hold") from None
@@ -112,37 +203,94 @@ def graph_function(graph_module: Any, compile: Compile) -> GraphFunction:
     raise error("the graph needs more facts than were tried")
 
 
-def _attempt(graph: _Graph, environment: Any, extra: Sequence[Fact], compile: Compile) -> GraphFunction:
-    names = symbol_names(graph, None)
-    sizes = Sizes(names, environment.replace if environment is not None else lambda e: e)
+def _counted(graph: _Graph, numbers: frozenset[str], negative: frozenset[str]) -> dict[str, Counted]:
+    """Integers that are or may be negative, of which a bound is known, by torch's symbols."""
+    found: dict[str, Counted] = {}
+    holders = [n.meta.get("val") for n in graph.graph.nodes if n.op == "placeholder"]
+    shapes = symbols_of([v for v in holders if isinstance(v, torch.Tensor)])
+    for symbol, bounds in graph.range_constraints.items():
+        if str(symbol) not in shapes | numbers and bounds.lower < 0:
+            least, greatest = (int(x) if is_finite(x) else None for x in (bounds.lower, bounds.upper))
+            greatest = -1 if str(symbol) in negative else greatest
+            if least is not None or greatest is not None:
+                found[str(symbol)] = Counted(least, greatest)
+    return found
+
+
+def _attempt(
+    graph: _Graph, extra: Sequence[Fact], numbers: frozenset[str], negative: frozenset[str], compile: Compile
+) -> GraphFunction:
     holders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    words = {s: n for s, n in symbol_names(graph, None).items() if s not in numbers}
+    counted = _counted(graph, numbers, negative)
+    names: dict[str, str | Dim] = dict(words)
+    names |= {s: c.back(Dim.of(words[s])) for s, c in counted.items() if s in words}
+    environment = shape_env(graph)
+    sizes = Sizes(names, environment.replace if environment is not None else lambda e: e)
+    # An integer of which no least value is known is not negative where it is a size, which the call checks.
+    told = {s: r for s, r in graph.range_constraints.items() if str(s) not in counted and is_finite(r.lower)}
+    graph = replace(graph, range_constraints=told)
     tensors = [n for n in holders if isinstance(n.meta.get("val"), torch.Tensor)]
-    symbols = frozenset(s for n in tensors for d in n.meta["val"].shape for s in sizes.dim(d).symbols)
+    varying = [n for n in holders if isinstance(n.meta.get("val"), torch.SymInt)]
+    of_tensors = frozenset(s for n in tensors for d in n.meta["val"].shape for s in sizes.dim(d).symbols)
+    as_sizes = [n for n in varying if symbols_of(n.meta["val"]).isdisjoint(numbers)]
+    symbols = of_tensors.union(*(sizes.dim(n.meta["val"]).symbols for n in as_sizes))
     taken = Names(symbols)
-    own = {n: taken.fresh(n.name) for n in tensors}
-    facts = known_facts(graph, sizes, {}, symbols).facts
+    own = {n: taken.fresh(n.name) for n in (*tensors, *varying)}
+    limits = [InRange(Dim.of(words[s]), 0, c.most) for s, c in counted.items() if s in words and c.most is not None]
+    facts = (*known_facts(graph, sizes, {}, symbols, said=limits).facts, *extra)
     m = ModuleBuilder()
     params = {own[n]: f"{dtype_of(n.meta['val'].dtype)}[{_dims(n, sizes)}]" for n in tensors}
-    b = m.function("main", params, [str(f) for f in (*facts, *extra)])
-    walker = Walker(b, sizes, {n: b[own[n]] for n in tensors})
+    params |= {own[n]: "i64[]" for n in varying}
+    b = m.function("main", params, [str(f) for f in facts if f.symbols <= of_tensors])
+    given = {own[n]: counted[s] for n in as_sizes for s in symbols_of(n.meta["val"]) if _is(n, s) and s in counted}
+    bound = [IntInput(own[n], _size(n, sizes, words, counted)) for n in as_sizes]
+    bind_ints(b, bound, of_tensors, [f for f in facts if not f.symbols <= of_tensors])
+    walker = Walker(b, sizes, {n: b[own[n]] for n in tensors}, numbers=_values(varying, numbers, b, own))
     outputs = walker.run(graph.graph_module)
     returned: list[Any] = []
     results: list[int | None] = []
-    numbers: set[int] = set()
-    for i, value in enumerate(outputs):
+    whole: set[int] = set()
+    for i, (value, meta) in enumerate(zip(outputs, _metas(graph), strict=True)):
         if value is None or isinstance(value, (bool, int, float)):
             results.append(None)
             continue
         if not is_tensor(value):
             value = b.full(shape=(), value=value, dtype=DType.i64)
-            numbers.add(i)
+        if isinstance(meta, torch.SymInt):
+            whole.add(i)
         results.append(len(returned))
         returned.append(value)
     b.span = None
     b.returns(*returned)
     run = compile(m.build()) if returned else _nothing
     constants = tuple(v if isinstance(v, (bool, int, float)) else None for v in outputs)
-    return GraphFunction(run, tuple(own.get(n) for n in holders), tuple(results), constants, frozenset(numbers))
+    listed = tuple(own.get(n) for n in holders)
+    return GraphFunction(run, listed, given, tuple(results), constants, frozenset(whole))
+
+
+def _is(node: Any, symbol: str) -> bool:
+    """Whether an integer is just that symbol."""
+    return str(node.meta["val"].node.expr) == symbol
+
+
+def _size(node: Any, sizes: Sizes, words: Mapping[str, str], counted: Mapping[str, Counted]) -> Dim:
+    """What an integer is given as, over the program's symbols."""
+    for symbol in symbols_of(node.meta["val"]):
+        if _is(node, symbol) and symbol in counted:
+            return Dim.of(words[symbol])
+    return sizes.dim(node.meta["val"])
+
+
+def _values(varying: Sequence[Any], numbers: frozenset[str], b: Any, own: Mapping[Any, str]) -> dict[str, Any]:
+    """Integers that are values only, by torch's symbols."""
+    return {s: b[own[n]] for n in varying for s in symbols_of(n.meta["val"]) & numbers}
+
+
+def _metas(graph: _Graph) -> list[Any]:
+    """What torch knows of each output."""
+    (output,) = (n for n in graph.graph.nodes if n.op == "output")
+    return [a.meta.get("val") if isinstance(a, torch.fx.Node) else a for a in output.args[0]]
 
 
 def _nothing(**_given: Any) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from .advice import export_advice
 from .context import NeedFact, is_tensor
 from .facts import Known, kept_ranges, known_facts
 from .guards import guards, resolver
+from .ints import IntInput, bind_ints, conditions, facts_of, has_ints, only_values, slices_by_argument, symbols_of
 from .names import Names, UserSizes, automatic, symbol_names
 from .probe import Probe, Settle, example_of, without_state
 from .program import Imported, Result
@@ -71,7 +72,12 @@ def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dy
     args, kwargs = _apart(args, kwargs)
     try:
         with _quiet(), _every_size():
+            program = torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
+        if not slices_by_argument(program):
+            return program
+        with _quiet(), _every_size(False), suppress(Exception):
             return torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
+        return program
     except Exception as first:
         again: list[tuple[AbstractContextManager[Any], dict[str, Any]]] = [(nullcontext(), given)]
         if "Constraints violated" in str(first):
@@ -83,7 +89,7 @@ def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dy
                     return torch.export.export(model, tuple(args), dict(kwargs or {}), **options)
             except Exception:  # noqa: BLE001
                 continue
-        raise export_advice(first) from first
+        raise export_advice(first, args, kwargs) from first
 
 
 def _apart(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -103,8 +109,10 @@ def _apart(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[Seque
 
 
 @contextmanager
-def _every_size() -> Iterator[None]:
+def _every_size(oblivious: bool = True) -> Iterator[None]:
     """Without what would settle sizes by the example's: torch's 0/1 rule, and its choice of memory formats.
+
+    Unless `oblivious`, the 0/1 rule stays: without it torch does not relate the size of `x[:k]` to the argument k.
 
     torch's stand-in for a convolution asks which backend would run it, which fixes a size that happens to be 1 in the
     example; its meta kernel asks nothing (and strides are of no concern here).
@@ -112,12 +120,12 @@ def _every_size() -> Iterator[None]:
     from torch._subclasses import fake_impls
     from torch.fx.experimental import _config
 
-    known = hasattr(_config, "backed_size_oblivious")
-    oblivious = _config.patch(backed_size_oblivious=True) if known else nullcontext()
+    known = oblivious and hasattr(_config, "backed_size_oblivious")
+    patched = _config.patch(backed_size_oblivious=True) if known else nullcontext()
     stand_ins = getattr(fake_impls, "op_implementations_dict", {})
     held = {op: stand_ins.pop(op) for op in (torch.ops.aten.convolution.default,) if op in stand_ins}
     try:
-        with oblivious:
+        with patched:
             yield
     finally:
         stand_ins.update(held)
@@ -142,7 +150,7 @@ class _Closing(AbstractContextManager[None]):
 def decomposed(program: Any) -> Any:
     """The program in operators that have rows, as far as torch can decompose it."""
     ranges = kept_ranges(program, Sizes(TorchNames(), resolver(program)))
-    with _quiet(), _every_size():
+    with _quiet(), _every_size(not has_ints(program.graph)):
         return reopened(program, ranges).run_decompositions(decompositions())
 
 
@@ -161,13 +169,13 @@ def import_program(
     if absent:
         raise missing_error(absent)
     first = _Import(core, program, dynamic_shapes, example)
-    imported = first.run()
+    imported = first.whole()
     if not (first.kept_out and plain and run_decompositions):
         return imported
     # torch wrote its sizes for those from 2 on (as quotients of what may be 0); traced anew it writes them for all.
     again = _Import(decomposed(program), program, dynamic_shapes, example)
     with suppress(CompileError):
-        other = again.run()
+        other = again.whole()
         return other if len(again.kept_out) < len(first.kept_out) else imported
     return imported
 
@@ -181,18 +189,32 @@ class _Import:
     """The program before it was decomposed."""
     dynamic_shapes: Any = None
     example: Example | None = None
+    all_sizes: bool = False
+    """Whether sizes are made of integer arguments even where they are values only."""
     kept_out: tuple[Fact, ...] = ()
     """Facts that keep out sizes which were tried, and at which the module does not do as the exported program."""
     extra: list[Fact] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    def whole(self) -> Imported:
+        """With integer arguments as values only where they are no more, or as sizes where that does not do."""
+        try:
+            return self.run()
+        except CompileError:
+            if not self.numbers:
+                raise
+            self.all_sizes, self.extra, self.notes = True, [], []
+            return self.run()
+
     def run(self) -> Imported:
         program, original = self.program, self.original
         self.metas = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
-        names = symbol_names(program, self.dynamic_shapes)
+        self.numbers = frozenset() if self.all_sizes else self._numbers()
+        names = {s: n for s, n in symbol_names(program, self.dynamic_shapes).items() if s not in self.numbers}
         now, before = resolver(program), resolver(original)
         self.sizes = Sizes(names, lambda expr: now(before(expr)))
-        self.symbols = self._symbols()
+        self.of_tensors = self._symbols(torch.Tensor)
+        self.symbols = self.of_tensors | self._symbols(torch.SymInt)
         user = UserSizes(program, self.dynamic_shapes)
         lower, said = user.lower(names), user.facts(self.sizes)
         more = () if program is original else guards(program, self.sizes)
@@ -207,7 +229,7 @@ class _Import:
         imported = self._within(known)
         if probe is None:
             trial = self._trial(imported, lower)
-            found = trial.small(self.symbols, Facts(imported.module.function("main").facts), known.relaxed)
+            found = trial.small(self.symbols, Facts(facts_of(imported.module.function("main"))), known.relaxed)
             self.kept_out = found
             self.extra += found
             imported = self._facts_needed(known) if found else replace(imported, notes=(*imported.notes, *trial.notes))
@@ -272,14 +294,24 @@ class _Import:
 
         return cache(build)
 
-    def _symbols(self) -> frozenset[str]:
+    def _symbols(self, kind: type) -> frozenset[str]:
+        """Symbols in the sizes of the user's tensors, or in integers that are sizes."""
         found: set[str] = set()
         for spec in self.program.graph_signature.input_specs:
             value = self.metas.get(getattr(spec.arg, "name", ""))
-            if isinstance(value, torch.Tensor) and spec.kind.name == "USER_INPUT":
-                for d in value.shape:
-                    found |= self.sizes.dim(d).symbols
+            if isinstance(value, kind) and spec.kind.name == "USER_INPUT":
+                for d in value.shape if isinstance(value, torch.Tensor) else (value,):
+                    if symbols_of(d).isdisjoint(self.numbers):
+                        found |= self.sizes.dim(d).symbols
         return frozenset(found)
+
+    def _numbers(self) -> frozenset[str]:
+        """torch's symbols for integer arguments that are values only."""
+        holders = [n for n in self.program.graph.nodes if n.op == "placeholder"]
+        programs = (self.program, self.original)
+        asked = [e for p in programs for e in conditions(p)]
+        ranges = {s: r for p in programs for s, r in p.range_constraints.items()}
+        return only_values(self.program.graph, asked, ranges, holders)
 
     def _attempt(self, known: Known) -> Imported:
         program = self.program
@@ -290,6 +322,7 @@ class _Import:
         inputs: list[str | None] = []
         fixed: dict[int, object] = {}
         state: dict[str, Array] = {}
+        ints: dict[str, Any] = {}  # integer parameters
         mutated = {*signature.buffers_to_mutate.values(), *getattr(signature, "parameters_to_mutate", {}).values()}
         written = set(signature.user_inputs_to_mutate.values())
         taken = Names(self.symbols)
@@ -297,6 +330,8 @@ class _Import:
             kind, name = spec.kind.name, getattr(spec.arg, "name", "")
             if kind == "USER_INPUT":
                 inputs.append(self._input(spec.arg, name, len(inputs), params, values, fixed, written, taken))
+                if isinstance(self.metas.get(name), torch.SymInt):
+                    ints[inputs[-1] or ""] = self.metas[name]
             elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
                 value = self._tensor(spec)
                 if spec.target in mutated:
@@ -309,9 +344,12 @@ class _Import:
                 raise error("programs with side effects (tokens) are not supported")
             else:
                 raise error(f"an input of kind {kind} (`{name}`) is not supported", helps=("pass tensors",))
-        where = [str(f) for f in (*known.facts, *self.extra)]
-        b = m.function("main", params, where)
-        walker = Walker(b, self.sizes)
+        facts = (*known.facts, *self.extra)
+        b = m.function("main", params, [str(f) for f in facts if f.symbols <= self.of_tensors])
+        numbers = {str(v.node.expr): b[p] for p, v in ints.items() if not symbols_of(v).isdisjoint(self.numbers)}
+        bound = [IntInput(p, self.sizes.dim(v)) for p, v in ints.items() if symbols_of(v).isdisjoint(self.numbers)]
+        bind_ints(b, bound, self.of_tensors, [f for f in facts if not f.symbols <= self.of_tensors])
+        walker = Walker(b, self.sizes, numbers=numbers)
         for node in program.graph.nodes:
             if node.op == "placeholder" and node.name in values:
                 held = values[node.name]
@@ -361,14 +399,10 @@ class _Import:
             values[name] = own
             return own
         if isinstance(value, torch.SymInt):
-            unbound = self.sizes.dim(value).symbols - self.symbols
-            if unbound:
-                raise error(
-                    f"the input `{name}` is a number that varies, and no tensor has it as a size",
-                    helps=("pass it as a tensor, or as a fixed number",),
-                )
-            values[name] = self.sizes.dim(value)
-            return None
+            own = taken.fresh(name)
+            params[own] = "i64[]"
+            values[name] = own if not symbols_of(value).isdisjoint(self.numbers) else self.sizes.dim(value)
+            return own
         if isinstance(value, (torch.SymFloat, torch.SymBool)):
             raise error(f"the input `{name}` is a number that varies", helps=("pass it as a tensor",))
         fixed[at] = getattr(argument, "value", value)

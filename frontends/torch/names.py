@@ -51,7 +51,8 @@ class Names:
 
 def symbol_names(program: Any, dynamic_shapes: Any) -> dict[str, str]:
     """torch's symbols (`s17`) to names: those of the Dims that the user gave, else torch's own."""
-    symbols = sorted({str(s) for value in _tensors(program) for d in value.shape for s in _free(d)})
+    sizes = [*(d for value in _tensors(program) for d in value.shape), *_ints(program)]
+    symbols = sorted({str(s) for d in sizes for s in _free(d)})
     given = UserSizes(program, dynamic_shapes).names()
     taken = Names(())
     # Sizes of one Dim are one size here, even if torch has a symbol for each.
@@ -143,6 +144,13 @@ def _tensors(program: Any) -> Iterator[Any]:
         value = node.meta.get("val")
         if node.op == "placeholder" and isinstance(value, torch.Tensor):
             yield value
+
+
+def _ints(program: Any) -> Iterator[Any]:
+    """Integer inputs that vary."""
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.SymInt):
+            yield node.meta["val"]
 
 
 def _free(size: Any) -> Iterable[Any]:

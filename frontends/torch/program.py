@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from ...ir.diagnostics import error
 from ...ir.graph import Module
+from ...ir.types import DType, TensorType
 from .weights import Array
 
 
@@ -51,6 +52,7 @@ class Imported:
         """
         spec = self.in_spec
         plain = spec is not None and not self.fixed and None not in self.inputs and not self.state
+        plain = plain and any(p.type != _INTEGER for p in self.module.function("main").params)
         if not plain or [r.kind for r in self.outputs] != ["tensor"] or self.outputs[0].position != 0:
             return None
         args, kwargs = pytree.tree_unflatten(range(spec.num_leaves), spec)
@@ -69,7 +71,10 @@ class Imported:
                     f"argument {at} is {leaves[at]!r}, but the program was exported for {wanted!r}",
                     helps=("export it again with that value, or pass it as a tensor",),
                 )
-        return {name: leaf for name, leaf in zip(self.inputs, leaves, strict=True) if name is not None}
+        given = {name: leaf for name, leaf in zip(self.inputs, leaves, strict=True) if name is not None}
+        if all(isinstance(leaf, int) for leaf in given.values()):  # nothing says what kind of array is wanted: torch's
+            return {name: torch.tensor(leaf) for name, leaf in given.items()}
+        return given
 
     def _reordered(self, args: Sequence[Any], kwargs: Mapping[str, Any], spec: Any) -> list[Any]:
         """Keyword arguments in the order of the export, where that alone differs."""
@@ -92,6 +97,9 @@ class Imported:
             return result.constant
         value = given[result.position]
         return value if result.kind == "tensor" else {"int": int, "float": float, "bool": bool}[result.kind](value)
+
+
+_INTEGER = TensorType(DType.i64, ())
 
 
 def _same(a: object, b: object) -> bool:

@@ -18,7 +18,7 @@ from ...ir.types import DType, TensorType
 from .ask import asked
 from .context import Args, Context, is_tensor
 from .promote import dtype_of
-from .scalars import scalar_value
+from .scalars import Scalars
 from .sizes import Sizes
 from .table import IGNORED, ROWS, SIZES, reason
 
@@ -123,6 +123,11 @@ class Walker:
     sizes: Sizes
     values: dict[Any, Any] = field(default_factory=dict)
     checked: list[str] = field(default_factory=list)
+    numbers: Mapping[str, Operand] = field(default_factory=dict)
+    """Integer arguments that are values only, i64[], by torch's symbols."""
+
+    def __post_init__(self) -> None:
+        self.scalars = Scalars(self.b, self.sizes, self.numbers)
 
     def run(self, graph_module: Any) -> tuple[Any, ...]:
         """Builds every call; the values of the outputs."""
@@ -151,12 +156,10 @@ class Walker:
         return self.values[node]
 
     def _symbolic(self, value: Any) -> Any:
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, torch.SymInt) and not self.scalars.is_number(value.node.expr):
             dim = self.sizes.dim(value)
             return dim.value if dim.is_const else dim
-        if isinstance(value, (torch.SymFloat, torch.SymBool)):
-            return scalar_value(self.b, self.sizes, value)
-        return value
+        return self.scalars.value(value) if isinstance(value, _SYMBOLIC) else value
 
     def _call(self, node: Any, graph_module: Any) -> Any:
         name = target_name(node.target)
