@@ -266,6 +266,8 @@ POINTWISE: Mapping[str, Row] = {
     "aten.alias.default": same,
     "aten.detach.default": same,
     "aten.lift_fresh_copy.default": same,
+    "aten.lift_fresh.default": same,  # given to a constant, which a decomposition would meet as a tensor that is real
+    "aten.lift.default": same,
     "aten.contiguous.default": same,
     "aten.dropout.default": dropped,
     "aten.copy.default": copy,
