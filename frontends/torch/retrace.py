@@ -145,8 +145,10 @@ def _layout(value: torch.Tensor) -> None:
 
 def asked_by_operators(program: Any) -> Iterator[Any]:
     """What torch's operators ask of sizes from 2 on when the graph is run, as torch's expressions."""
-    fresh = _Fresh(program, {}, 2)
-    given = [fresh.value(n.meta.get("val")) for n in program.graph.nodes if n.op == "placeholder"]
+    holders = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
+    integers = {str(s) for v in holders if isinstance(v, torch.SymInt) for s in v.node.expr.free_symbols}
+    fresh = _Fresh(program, dict.fromkeys(integers, (0, None)), 2)  # torch takes no integer for at least 2
+    given = [fresh.value(v) for v in holders]
     try:
         with torch.no_grad(), fresh.mode:
             _Shapes(program.graph_module).run(*given)
