@@ -21,6 +21,7 @@ from ..passes.graph.inline import Inline
 from ..passes.graph.simplify import Simplify
 from ..passes.loops.parallelize import Parallelize
 from ..passes.loops.simplify import Simplify as SimplifyLoops
+from ..passes.loops.split import Split
 from ..passes.loops.tile import Tile
 from ..passes.loops.turn import Turn
 from ..passes.loops.vectorize import Vectorize
@@ -28,7 +29,7 @@ from ..passes.lower import lower
 from ..passes.pass_base import Pass, parse_passes
 
 GRAPH_PASSES: tuple[type[Any], ...] = (Infer, Inline, Decompose, Fold, Simplify, CommonSubexpressions, DeadCode)
-LOOP_PASSES: tuple[type[Any], ...] = (SimplifyLoops, Tile, Turn, Vectorize, Parallelize)
+LOOP_PASSES: tuple[type[Any], ...] = (SimplifyLoops, Tile, Split, Turn, Vectorize, Parallelize)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from ..passes.graph.simplify import Simplify
 from ..passes.loops.parallelize import Parallelize
 from ..passes.loops.scratch import scratch_bytes
 from ..passes.loops.simplify import Simplify as SimplifyLoops
+from ..passes.loops.split import Split
 from ..passes.loops.tile import Tile
 from ..passes.loops.turn import Turn
 from ..passes.loops.vectorize import Vectorize
@@ -49,6 +50,7 @@ def loop_pipeline(target: Target) -> tuple[KernelPass, ...]:
     return (
         SimplifyLoops(),  # single iterations go; nests that run through memory in order become one loop
         Tile(target.vector_bytes),  # contractions into packed panels and micro-kernels
+        Split(),  # reductions of everything into chunks for the threads
         Turn(target.vector_bytes),  # maps that read across memory into square blocks
         Vectorize(),  # inner loops for the vector units
         Parallelize(),  # outer loops for the threads

@@ -2,7 +2,7 @@
 
 Read with a stride, every element is on a cache line, and soon on a page, of its own.  Here the nest is cut into blocks
 of the dimension that is contiguous where it is read and of the one that is contiguous where it is written; a block is
-turned on its side in vector registers (`Transpose`) into an array that stays in the first cache, where the map finds it.
+turned on its side in vector registers (`Transpose`) into an array in the first cache, where the map finds it.
 """
 
 from __future__ import annotations
