@@ -18,6 +18,7 @@ from ...ir.facts import Fact, Facts
 from ...ir.graph import GlobalRef
 from ...ir.types import DType
 from .advice import export_advice
+from .aliasing import refuse_shared
 from .context import NeedFact, is_tensor
 from .facts import Known, kept_ranges, known_facts
 from .guards import guards, resolver
@@ -69,7 +70,7 @@ class Example:
 def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Any:
     """torch.export, asked not to treat sizes of 0 and 1 as special, nor arguments that share memory as one."""
     given: dict[str, Any] = {"dynamic_shapes": dynamic_shapes}
-    args, kwargs = _apart(args, kwargs)
+    args, kwargs = _apart(model, args, kwargs)
     try:
         with _quiet(), _every_size():
             program = torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
@@ -92,9 +93,11 @@ def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dy
         raise export_advice(first, args, kwargs) from first
 
 
-def _apart(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], dict[str, Any]]:
-    """The example's arguments, none of them the same tensor as another."""
-    seen: set[int] = set()
+def _apart(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The example's arguments, none of them the same tensor as another, or as a parameter or buffer of the model."""
+    seen = set(map(id, (*model.parameters(), *model.buffers())))
 
     def own(x: Any) -> Any:
         if id(x) in seen:
@@ -168,6 +171,8 @@ def import_program(
     absent = missing(core.graph_module)
     if absent:
         raise missing_error(absent)
+    if example is not None:
+        refuse_shared(core, example.args, example.kwargs)
     first = _Import(core, program, dynamic_shapes, example)
     imported = first.whole()
     if not (first.kept_out and plain and run_decompositions):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch.utils import _pytree as pytree
 from ...ir.diagnostics import error
 from ...ir.graph import Module
 from ...ir.types import DType, TensorType
+from .aliasing import refusal, shared
 from .weights import Array
 
 
@@ -52,13 +54,18 @@ class Imported:
         """
         spec = self.in_spec
         plain = spec is not None and not self.fixed and None not in self.inputs and not self.state
-        plain = plain and any(p.type != _INTEGER for p in self.module.function("main").params)
+        plain = plain and not self.written and any(p.type != _INTEGER for p in self.module.function("main").params)
         if not plain or [r.kind for r in self.outputs] != ["tensor"] or self.outputs[0].position != 0:
             return None
         args, kwargs = pytree.tree_unflatten(range(spec.num_leaves), spec)
         flat = not kwargs and list(args) == list(range(len(args)))
         leaf = self.out_spec is None or self.out_spec.is_leaf()
         return len(args) if flat and leaf and self.out_spec is not None else None
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """Parameters of `main` that are torch's arguments and are changed in place."""
+        return frozenset(p.name for p in self.module.function("main").params if p.inout and p.name not in self.state)
 
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """torch's arguments as those of `main` (buffers not among them)."""
@@ -72,6 +79,9 @@ class Imported:
                     helps=("export it again with that value, or pass it as a tensor",),
                 )
         given = {name: leaf for name, leaf in zip(self.inputs, leaves, strict=True) if name is not None}
+        pair = shared(given.items(), self.written) if self.written else None
+        if pair:
+            raise refusal(pair, "the arguments")
         if all(isinstance(leaf, int) for leaf in given.values()):  # nothing says what kind of array is wanted: torch's
             return {name: torch.tensor(leaf) for name, leaf in given.items()}
         return given

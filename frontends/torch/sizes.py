@@ -154,7 +154,7 @@ class Sizes:
             return ()
         if kind == "And":
             return tuple(f for part in expr.args for f in self.facts(part))
-        if kind == "Or":
+        if kind == "Or" or (kind == "Not" and type(expr.args[0]).__name__ in ("And", "Or")):
             return (Compare("==", self.indicator(expr), 1),)
         return (plain(self.relation(expr)),)
 

@@ -1,0 +1,64 @@
+"""Arguments that share memory, of which one is written: torch sees the new values through the other, an artifact not.
+
+Arguments are separate in a compiled program.  Sharing is harmless while nothing is written to; otherwise it is refused,
+in the example of an export (torch.export forgets it) and in every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from ...ir.diagnostics import CompileError, error
+
+Span = tuple[int, int]
+
+
+def span_of(value: Any) -> Span | None:
+    """Addresses of the first byte and of the one after the last, None of what has no elements in memory."""
+    if isinstance(value, torch.Tensor):
+        if value.numel() == 0 or value.device.type != "cpu":
+            return None
+        last = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
+        start = value.data_ptr()
+        return start, start + (last + 1) * value.element_size()
+    if isinstance(value, np.ndarray) and value.size:
+        low, high = np.lib.array_utils.byte_bounds(value) if hasattr(np.lib, "array_utils") else np.byte_bounds(value)
+        return int(low), int(high)
+    return None
+
+
+def shared(values: Iterable[tuple[str, Any]], written: frozenset[str]) -> tuple[str, str] | None:
+    """The names of a written value and of another that has part of its memory, if there are such."""
+    spans = sorted((span, name) for name, value in values if (span := span_of(value)) is not None)
+    for i, ((_, end), name) in enumerate(spans):
+        for (start, _), other in spans[i + 1 :]:
+            if start >= end:
+                break
+            if name in written or other in written:
+                return (name, other) if name in written else (other, name)
+    return None
+
+
+def refusal(pair: tuple[str, str], whose: str) -> CompileError:
+    wrote, other = pair
+    return error(
+        f"{whose} `{wrote}` and `{other}` share memory, and the model writes to `{wrote}`: torch would see that through "
+        f"`{other}`, where arguments of a compiled program are separate",
+        helps=(f"pass `{other}` as a copy (x.clone())",),
+    )
+
+
+def refuse_shared(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """CompileError for example arguments that share memory which the program writes to."""
+    signature = program.graph_signature
+    written = frozenset(signature.user_inputs_to_mutate.values())
+    names = [getattr(s.arg, "name", "") for s in signature.input_specs if s.kind.name == "USER_INPUT"]
+    leaves = pytree.tree_leaves((tuple(args), dict(kwargs)))
+    found = shared(zip(names, leaves, strict=False), written) if written else None
+    if found:
+        raise refusal(found, "the example's arguments")
