@@ -59,8 +59,9 @@ class Split:
 
 def _independent(stmt: Stmt) -> Stmt:
     """A map right in the kernel, after a reduction of everything: its iterations may be shared out too."""
-    alone = isinstance(stmt, For) and stmt.kind == "vector" and not assigned(stmt.body)
-    return replace(stmt, kind="parallel") if alone else stmt
+    if isinstance(stmt, For) and stmt.kind == "vector" and not assigned(stmt.body):
+        return replace(stmt, kind="parallel")
+    return stmt
 
 
 @dataclass(frozen=True)
