@@ -15,6 +15,7 @@ from ...ir.diagnostics import error
 from ...ir.dims import Dim
 from ...ir.facts import Compare, Fact, InRange
 from ...ir.types import DType
+from .retrace import shape_env
 from .sizes import Sizes
 
 _WORDS = """
@@ -95,6 +96,7 @@ class UserSizes:
                 raise error(
                     f"dynamic_shapes leave size {axis} of `{name}` open ({dim.__name__}), but torch.export fixed it to "
                     f"{ours}: the model, or the example, works for that number only",
+                    notes=tuple(_fixed_by(self.program, ours.value)),
                     helps=("use x.shape in the model instead of a number, and an example size that stands for others",),
                 )
             if hasattr(dim, "root"):
@@ -129,6 +131,17 @@ class UserSizes:
                 for axis, dim in items:
                     if _is_named(dim):
                         yield name, axis, value.shape[axis], dim
+
+
+def _fixed_by(program: Any, value: int) -> Iterator[str]:
+    """Where torch was asked for a size to be that number: in the model's code, or for which of torch's own checks."""
+    environment = shape_env(program)
+    for guard in environment.guards if environment is not None else ():
+        frame = getattr(guard.sloc, "framework_loc", None)
+        if type(guard.expr).__name__ == "Equality" and value in guard.expr.args and hasattr(frame, "filename"):
+            own = "/torch/" not in frame.filename
+            place = f"{frame.filename}:{frame.lineno}: {frame.line}" if own else f"torch's `{frame.name}`"
+            yield f"a size equal to {value} was asked for {'at' if own else 'by'} {place}"
 
 
 _NO_BOUND = 1 << 62
