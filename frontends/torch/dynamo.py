@@ -25,6 +25,7 @@ from .promote import dtype_of
 from .retrace import shape_env
 from .sizes import Sizes
 from .table import decompositions
+from .views import View, views
 from .walk import Walker, missing, missing_error
 
 Compile = Callable[[Module], Callable[..., Any]]
@@ -75,6 +76,7 @@ class GraphFunction:
     results: tuple[int | None, ...]  # positions of what the program returns; None is None
     constants: tuple[Any, ...]
     numbers: frozenset[int]  # results that are sizes
+    views: Mapping[int, View]  # results that are views of arguments
 
     def __call__(self, *args: Any) -> list[Any]:
         given = {p: self._given(p, a) for p, a in zip(self.params, args, strict=True) if p is not None}
@@ -82,6 +84,9 @@ class GraphFunction:
         listed = made if isinstance(made, (tuple, list)) else (made,)
         out = []
         for i, (at, constant) in enumerate(zip(self.results, self.constants, strict=True)):
+            if i in self.views:
+                out.append(self.views[i](args))
+                continue
             value = constant if at is None else _tensor(listed[at])
             out.append(int(value) if i in self.numbers else value)
         return out
@@ -251,8 +256,10 @@ def _attempt(
     returned: list[Any] = []
     results: list[int | None] = []
     whole: set[int] = set()
-    for i, (value, meta) in enumerate(zip(outputs, _metas(graph), strict=True)):
-        if value is None or isinstance(value, (bool, int, float)):
+    metas = _metas(graph)
+    seen = views(graph, metas)
+    for i, (value, meta) in enumerate(zip(outputs, metas, strict=True)):
+        if i in seen or value is None or isinstance(value, (bool, int, float)):
             results.append(None)
             continue
         if not is_tensor(value):
@@ -266,7 +273,7 @@ def _attempt(
     run = compile(m.build()) if returned else _nothing
     constants = tuple(v if isinstance(v, (bool, int, float)) else None for v in outputs)
     listed = tuple(own.get(n) for n in holders)
-    return GraphFunction(run, listed, given, tuple(results), constants, frozenset(whole))
+    return GraphFunction(run, listed, given, tuple(results), constants, frozenset(whole), seen)
 
 
 def _is(node: Any, symbol: str) -> bool:

@@ -19,7 +19,8 @@ from ...ir.diagnostics import error
 from ...ir.dims import Dim
 from ...ir.facts import Fact
 from ...ir.graph import Bind, Function
-from .guards import is_stored, shape_env
+from .guards import is_stored
+from .retrace import shape_env
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _VALUE_KINDS = ("Tensor", "number", "Scalar")
