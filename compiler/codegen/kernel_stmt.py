@@ -30,6 +30,7 @@ from ...passes.loops.tile import plain_loops
 from .kernel_abi import SCRATCH, SCRATCH_STRIDE, load_slot, record_error
 from .kernel_builder import FunctionBuilder, memory_type, register_type
 from .kernel_convert import convert
+from .kernel_divisions import divisions_before
 from .kernel_expr import ExprEmitter
 from .kernel_index import Int
 from .kernel_scope import BufferRef, LocalVar, LoopFrame, Scope
@@ -220,6 +221,10 @@ class StmtEmitter:
     def loop(self, stmt: For, start: Int, stop: Int) -> None:
         """A loop in this function."""
         f = self.f
+        if is_innermost(stmt):
+            named, stmt = divisions_before(stmt)
+            for let in named:
+                self.stmt(let)
         inside, latch_end = f.name("loop"), f.name("after")
         some = f.let(f"icmp slt i64 {start.text}, {stop.text}")
         before = f.block
