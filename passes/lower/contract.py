@@ -99,8 +99,9 @@ def _spread(flat: str, dims: tuple[Dim, ...], facts: Facts) -> tuple[Expr, ...]:
     rest = Dim.of(flat)
     out: list[Expr] = []
     for d in reversed(range(len(dims))):
-        out.append(index(facts.simplify(rest % dims[d]) if d else rest))
-        rest = rest // dims[d] if d else rest
+        size = dims[d] if dims[d] != Dim.of(0) else Dim.of(1)  # of none there is no position to divide
+        out.append(index(facts.simplify(rest % size) if d else rest))
+        rest = rest // size if d else rest
     return tuple(reversed(out))
 
 
