@@ -100,7 +100,7 @@ def _folded(name: str) -> Callable[..., Operand]:
     def fold(b: FunctionBuilder, first: Any, *rest: Given) -> Operand:
         for x in rest:
             first = getattr(b, name)(first, x)
-        return first
+        return first  # type: ignore[no-any-return]
 
     return fold
 
