@@ -82,7 +82,7 @@ NEVER_MET = frozenset(
         "aten.reshape.default", "aten.flatten.using_ints", "aten.unflatten.int", "aten.dropout.default",
         "aten.alias.default", "aten.t.default", "aten.transpose.int", "aten.arange.default", "aten.arange.start",
         "aten.clamp_min.default", "aten.clamp_max.default", "aten.empty.memory_format", "aten.empty_strided.default",
-        "aten.squeeze.default", "aten.squeeze.dim",
+        "aten.squeeze.default", "aten.squeeze.dim", "aten.lift.default", "aten.lift_fresh.default",
     }
 )  # fmt: skip
 

@@ -90,6 +90,8 @@ UNARY: Mapping[str, Case] = {
     "aten.contiguous.default": lambda c: aten.contiguous.default(c.x.t()),
     "aten.dropout.default": lambda c: aten.dropout.default(c.x, 0.5, False),
     "aten.lift_fresh_copy.default": lambda c: c.x * torch.tensor(2.0),
+    "aten.lift.default": lambda c: aten.lift.default(c.x),
+    "aten.lift_fresh.default": lambda c: aten.lift_fresh.default(c.x),
     "half": lambda c: (c.half.exp(), c.half * 2.5, c.half.sum(), c.half + c.x, c.half.softmax(-1)),
 }
 
@@ -366,6 +368,48 @@ INDEX: Mapping[str, Case] = {
     "aten.as_strided.default": lambda c: aten.as_strided.default(c.w, [3, 4], [2, 5], 1),
 }  # fmt: skip
 
+
+
+def regular(c: Inputs) -> Any:
+    """Symmetric positive-definite: f32[m, m]."""
+    return c.e @ c.e.mT + 4 * torch.eye(c.e.shape[0])
+
+
+def packed(c: Inputs) -> Any:
+    return aten.linalg_lu_factor_ex.default(regular(c))[:2]
+
+
+def reflections(c: Inputs) -> Any:
+    """Of matrices whose sizes stay: torch has no shapes of these for sizes that move."""
+    return aten.geqrf.default(c.w[:, 0])
+
+
+LINALG: Mapping[str, Case] = {
+    "aten.cholesky.default": lambda c: aten.cholesky.default(regular(c)),
+    "aten.linalg_cholesky.default": lambda c: aten.linalg_cholesky.default(regular(c), upper=True),
+    "aten.linalg_cholesky_ex.default": lambda c: aten.linalg_cholesky_ex.default(regular(c)),
+    "aten.linalg_lu_factor.default": lambda c: aten.linalg_lu_factor.default(regular(c)),
+    "aten.linalg_lu_factor_ex.default": lambda c: aten.linalg_lu_factor_ex.default(c.q[:, 0, :, :8] * 0.5),
+    "aten.lu_unpack.default": lambda c: aten.lu_unpack.default(*packed(c)),
+    "aten.linalg_lu_solve.default": lambda c: [
+        aten.linalg_lu_solve.default(*packed(c), c.e, left=left, adjoint=adjoint)
+        for left in (True, False)
+        for adjoint in (True, False)
+    ],
+    "aten.linalg_solve_triangular.default": lambda c: [
+        aten.linalg_solve_triangular.default(regular(c), c.e, upper=upper, left=left)
+        for left in (True, False)
+        for upper in (True, False)
+    ],
+    "aten.linalg_qr.default": lambda c: aten.linalg_qr.default(regular(c)),
+    "aten.geqrf.default": reflections,
+    "aten.linalg_householder_product.default": lambda c: aten.linalg_householder_product.default(*reflections(c)),
+    "aten.ormqr.default": lambda c: aten.ormqr.default(*reflections(c), c.w[:, 1], True, True),
+    "aten._linalg_eigh.default": lambda c: aten._linalg_eigh.default(regular(c))[0],
+    "aten._linalg_svd.default": lambda c: aten._linalg_svd.default(regular(c))[1],
+}
+
 GROUPS: Mapping[str, Mapping[str, Case]] = {
     "unary": UNARY, "binary": BINARY, "shape": SHAPE, "reduce": REDUCE, "nn": NN, "index": INDEX,
+    "linalg": LINALG,
 }  # fmt: skip

@@ -14,18 +14,20 @@ import torch
 from .context import Row
 from .decompose import EXTRA
 from .decompose_algebra import ALGEBRA
+from .decompose_linalg import LINALG as MADE_OF_FACTORS
 from .decompose_sampling import SAMPLING
 from .decompose_special import SPECIAL
 from .table_adaptive import ADAPTIVE
 from .table_direct import DIRECT
 from .table_index import INDEX
+from .table_linalg import LINALG
 from .table_nn import NN
 from .table_pointwise import POINTWISE
 from .table_reduce import REDUCE
 from .table_scan import SCAN
 from .table_shape import SHAPE
 
-TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **ADAPTIVE, **INDEX}
+TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **ADAPTIVE, **INDEX, **LINALG}
 ROWS: Mapping[str, Row] = {**DIRECT, **TABLE}
 """What is known to mean something where it stands in a program that was not decomposed."""
 
@@ -112,7 +114,7 @@ def decompositions() -> dict[Any, Any]:
     table = dict(torch.export.default_decompositions())
     for op, rule in global_decomposition_table["post_autograd"].items():
         table.setdefault(op, rule)
-    for own in (EXTRA, ALGEBRA, SAMPLING, SPECIAL):
+    for own in (EXTRA, ALGEBRA, SAMPLING, SPECIAL, MADE_OF_FACTORS):
         table.update(own)
     # What is core and has a row, or neither row nor rule but a reason, stays for the walk to meet.
     return {op: rule for op, rule in table.items() if str(op) not in TABLE and str(op) not in SIZES}
