@@ -67,9 +67,19 @@ def batched(t: Context, x: Operand, rank: int, run: Callable[[Operand], Operand]
 def convolution(t: Context, a: Args) -> Operand:
     rank = t.rank(a.weight) - 2
     t.need_elements(a.weight, range(2, rank + 2))
-    stride, padding, dilation = (per_axis(v, rank) for v in (a.stride, a.padding, a.dilation))
+    stride, dilation = per_axis(a.stride, rank), per_axis(a.dilation, rank)
+    moving = [Dim.of(p) for p in a.padding if isinstance(p, Dim) and not p.is_const]
+    if moving and a.transposed:
+        raise t.fail(f"the padding {moving[0]} is not a literal")
+    padding = per_axis(0 if moving else a.padding, rank)
     shared = {"stride": stride, "padding": padding, "dilation": dilation, "groups": int(a.groups)}
     operands = (a.weight,) if a.bias is None else (a.weight, a.bias)
+    if moving:
+        # As wide as a kernel whose size moves asks for (padding="same").
+        around = [(Dim.of(p), Dim.of(p)) for p in (list(a.padding) * rank)[:rank]]
+        before = [(Dim.of(0), Dim.of(0))] * (t.rank(a.input) - rank)
+        wide = t.op("pad", a.input, pads=(*before, *around))
+        return batched(t, wide, rank, lambda x: t.op("conv", x, *operands, **shared))
     if not a.transposed:
         return batched(t, a.input, rank, lambda x: t.op("conv", x, *operands, **shared))
     extra = per_axis(a.output_padding, rank)
