@@ -303,3 +303,68 @@ def test_the_registered_backend() -> None:
         for k in (3, 5, 6):
             assert_same(fast(rows(8), k), rows(8)[:k] * k)
     assert pliant.__version__
+
+
+# --------------------------------------------------------------------------------------------- parameters as weights
+
+
+class Tied(torch.nn.Module):
+    """Two layers of one weight, a buffer, and a result that is a parameter's."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+        self.second.weight = self.first.weight
+        self.register_buffer("shift", torch.arange(4.0))
+
+    def forward(self, x: Any, k: int) -> Any:
+        return self.second(self.first(x)[:k]) + self.shift * k, self.first.weight[1:]
+
+
+def frozen(model: Any) -> tuple[Any, Counting]:
+    torch._dynamo.reset()
+    counting = Counting()
+    return torch.compile(model, backend=counting.backend, options={"freeze": True}), counting
+
+
+def test_frozen_parameters_are_weights_until_they_change() -> None:
+    model = Tied(0).eval()
+    fast, counting = frozen(model)
+    with torch.no_grad():
+        for k in (3, 5, 2):
+            assert_same(fast(rows(8), k), model(rows(8), k))
+        assert [len(m.weights) for m in counting.modules] == [4, 4]  # the tied weight is one
+        model.first.weight.mul_(2)
+        model.shift.add_(1)
+        assert_same(fast(rows(8), 5), model(rows(8), 5))
+        model.load_state_dict(Tied(1).state_dict())
+        assert_same(fast(rows(8), 5), model(rows(8), 5))
+        model.second.bias.data = torch.full((4,), 7.0)  # another tensor in its place
+        assert_same(fast(rows(8), 4), model(rows(8), 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    model(rows(8), 5)[0].sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        assert_same(fast(rows(8), 5), model(rows(8), 5))
+    assert len(counting.modules) == 2
+
+
+def test_one_graph_serves_several_modules() -> None:
+    models = [Tied(seed).eval() for seed in range(6)]
+
+    def call(model: Any, x: Any) -> Any:
+        return model(x, 3)
+
+    fast, counting = frozen(call)
+    with torch.no_grad():
+        for _ in range(2):
+            for model in models:
+                assert_same(fast(model, rows(8)), call(model, rows(8)))
+
+
+def test_options_of_the_backend() -> None:
+    torch._dynamo.reset()
+    fast = torch.compile(Tied(0).eval(), backend=backend(compile_module), options={"frozen": True})
+    with torch.no_grad(), pytest.raises(Exception, match="the backend has one option, `freeze`"):
+        fast(rows(8), 3)

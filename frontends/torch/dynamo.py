@@ -19,6 +19,7 @@ from ...ir.graph import Module
 from ...ir.types import DType
 from .context import NeedFact, is_tensor
 from .facts import known_facts
+from .frozen import Frozen
 from .ints import IntInput, bind_ints, conditions, is_finite, only_values, symbols_of
 from .names import Names, symbol_names
 from .promote import dtype_of
@@ -38,6 +39,7 @@ class _Graph:
 
     graph_module: Any
     range_constraints: dict[Any, Any]
+    static: frozenset[Any] = frozenset()
     _guards_code: tuple[str, ...] = ()
 
     @property
@@ -108,11 +110,18 @@ def _tensor(made: Any) -> torch.Tensor:
 
 
 def backend(compile: Compile) -> Callable[..., Any]:
-    """The backend: AOTAutograd brings Dynamo's graphs into core operators, `compile` makes modules callable."""
+    """The backend: AOTAutograd brings Dynamo's graphs into core operators, `compile` makes modules callable.
+
+    With `options={"freeze": True}` parameters and buffers are weights, see `frozen`; what `compile` makes then has a
+    method `with_weights`.
+    """
     from torch._dynamo.backends.common import aot_autograd
 
     def inference(graph_module: Any, _inputs: Sequence[Any]) -> Callable[..., Any]:
         return _boxed(graph_function(graph_module, compile))
+
+    def freezing(graph_module: Any, _inputs: Sequence[Any]) -> Callable[..., Any]:
+        return _boxed(graph_function(graph_module, compile, _static(graph_module)))
 
     def training(graph_module: Any, _inputs: Sequence[Any]) -> Callable[..., Any]:
         raise error(
@@ -120,10 +129,35 @@ def backend(compile: Compile) -> Callable[..., Any]:
             helps=("call the model under torch.no_grad() or torch.inference_mode()",),
         )
 
-    made: Callable[..., Any] = aot_autograd(
-        fw_compiler=training, inference_compiler=inference, decompositions=decompositions()
-    )
-    return made
+    by_name = {
+        freeze: aot_autograd(fw_compiler=training, inference_compiler=compiler, decompositions=decompositions())
+        for freeze, compiler in ((False, inference), (True, freezing))
+    }
+
+    def chosen(graph_module: Any, inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
+        options = dict(given.get("options") or {})
+        freeze = options.pop("freeze", False)
+        if options or not isinstance(freeze, bool):
+            helps = ('say `torch.compile(model, backend="pliant", options={"freeze": True})`, or leave options out',)
+            raise error(f"the backend has one option, `freeze`, True or False: {given['options']}", helps=helps)
+        made: Callable[..., Any] = by_name[freeze](graph_module, inputs)
+        return made
+
+    return chosen
+
+
+def _static(graph_module: Any) -> frozenset[Any]:
+    """Placeholders of parameters and buffers, of which Dynamo knows that they are those of a module."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = getattr(context, "fw_metadata", None)
+    indices = frozenset(getattr(metadata, "static_input_indices", None) or ())
+    holders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+    return frozenset(n for i, n in enumerate(holders) if i in indices and _has_numbers(n.meta.get("val")))
+
+
+def _has_numbers(value: Any) -> bool:
+    """Whether it is a tensor whose sizes are all numbers."""
+    return isinstance(value, torch.Tensor) and not symbols_of(value)
 
 
 def _boxed(function: GraphFunction | BySign) -> Callable[..., Any]:
@@ -156,14 +190,16 @@ class BySign:
         return self.made[negative](*args)
 
 
-def graph_function(graph_module: Any, compile: Compile) -> GraphFunction | BySign:
-    """Compiles an aten graph; CompileError when it cannot be."""
+def graph_function(
+    graph_module: Any, compile: Compile, static: frozenset[Any] = frozenset()
+) -> GraphFunction | BySign:
+    """Compiles an aten graph; CompileError when it cannot be.  `static` are placeholders that are to be weights."""
     absent = missing(graph_module)
     if absent:
         raise missing_error(absent)
     environment = shape_env(_Graph(graph_module, {}))
     ranges = dict(environment.var_to_range) if environment is not None else {}
-    graph = _Graph(graph_module, ranges)
+    graph = _Graph(graph_module, ranges, static)
     holders = [n for n in graph.graph.nodes if n.op == "placeholder"]
     values = only_values(graph.graph, list(conditions(graph)), ranges, holders)
     try:
@@ -245,13 +281,15 @@ def _attempt(
     limits = [InRange(Dim.of(words[s]), 0, c.most) for s, c in counted.items() if s in words and c.most is not None]
     facts = (*known_facts(graph, sizes, {}, symbols, said=limits).facts, *extra)
     m = ModuleBuilder()
-    params = {own[n]: f"{dtype_of(n.meta['val'].dtype)}[{_dims(n, sizes)}]" for n in tensors}
-    params |= {own[n]: "i64[]" for n in varying}
+    types = {n: f"{dtype_of(n.meta['val'].dtype)}[{_dims(n, sizes)}]" for n in tensors}
+    weights = {n: m.weight(own[n], t) for n, t in types.items() if n in graph.static}
+    params = {own[n]: t for n, t in types.items() if n not in weights} | {own[n]: "i64[]" for n in varying}
     b = m.function("main", params, [str(f) for f in facts if f.symbols <= of_tensors])
     given = {own[n]: counted[s] for n in as_sizes for s in symbols_of(n.meta["val"]) if _is(n, s) and s in counted}
     bound = [IntInput(own[n], _size(n, sizes, words, counted)) for n in as_sizes]
     bind_ints(b, bound, of_tensors, [f for f in facts if not f.symbols <= of_tensors])
-    walker = Walker(b, sizes, {n: b[own[n]] for n in tensors}, numbers=_values(varying, numbers, b, own))
+    given_values = {n: weights[n] if n in weights else b[own[n]] for n in tensors}
+    walker = Walker(b, sizes, given_values, numbers=_values(varying, numbers, b, own))
     outputs = walker.run(graph.graph_module)
     returned: list[Any] = []
     results: list[int | None] = []
@@ -271,6 +309,8 @@ def _attempt(
     b.span = None
     b.returns(*returned)
     run = compile(m.build()) if returned else _nothing
+    if weights and returned:
+        run = Frozen(run, tuple(own[n] for n in weights))
     constants = tuple(v if isinstance(v, (bool, int, float)) else None for v in outputs)
     listed = tuple(own.get(n) for n in holders)
     return GraphFunction(run, listed, given, tuple(results), constants, frozenset(whole), seen)
