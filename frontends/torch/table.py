@@ -84,6 +84,10 @@ IGNORED = frozenset(
 )
 
 
+ASSERTIONS = frozenset({"aten._assert_async.msg", "aten._assert_async.default"})
+"""Operators that check data: the results of the program are given only where they hold."""
+
+
 def reason(target: str) -> str | None:
     """Why an operator is left out, None when there is no reason but that no one has written its row."""
     if target in LEFT_OUT:

@@ -20,7 +20,7 @@ from .context import Args, Context, is_tensor
 from .promote import dtype_of
 from .scalars import Scalars
 from .sizes import Sizes
-from .table import IGNORED, ROWS, SIZES, reason
+from .table import ASSERTIONS, IGNORED, ROWS, SIZES, reason
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\w+)\n\s*(.*)')
@@ -56,7 +56,7 @@ def target_name(target: Any) -> str:
 def calls(graph_module: Any) -> Iterator[Any]:
     """The nodes that compute tensors, those of regions that are walked in place among them."""
     for node in graph_module.graph.nodes:
-        if node.op != "call_function" or target_name(node.target) in SIZES | IGNORED or _only_sizes(node):
+        if node.op != "call_function" or target_name(node.target) in SIZES | IGNORED | ASSERTIONS or _only_sizes(node):
             continue
         region = region_of(node, graph_module)
         if region is None:
@@ -125,6 +125,8 @@ class Walker:
     checked: list[str] = field(default_factory=list)
     numbers: Mapping[str, Operand] = field(default_factory=dict)
     """Integer arguments that are values only, i64[], by torch's symbols."""
+    asserted: list[tuple[Operand, str | None]] = field(default_factory=list)
+    """Conditions on data that the program asserts, and what it says where one does not hold."""
 
     def __post_init__(self) -> None:
         self.scalars = Scalars(self.b, self.sizes, self.numbers)
@@ -139,8 +141,15 @@ class Walker:
             elif node.op == "get_attr":
                 self.values[node] = getattr(graph_module, node.target, None)
             elif node.op == "output":
-                return tuple(self.value(a) for a in node.args[0])
+                return tuple(self._checked(self.value(a)) for a in node.args[0])
         return ()
+
+    def _checked(self, result: Any) -> Any:
+        """A result, given where all that was asserted until then holds."""
+        for condition, message in self.asserted if is_tensor(result) else ():
+            whole = self.b.reshape(condition, shape=())
+            result = self.b.checked(result, whole, **({} if message is None else {"message": message}))
+        return result
 
     def value(self, arg: Any) -> Any:
         """An argument: nodes as their values, sizes as dims, in lists too."""
@@ -164,6 +173,10 @@ class Walker:
     def _call(self, node: Any, graph_module: Any) -> Any:
         name = target_name(node.target)
         if name in IGNORED:
+            return None
+        if name in ASSERTIONS:
+            condition, *message = (self.value(a) for a in node.args)
+            self.asserted.append((condition, next(iter(message), None)))
             return None
         region = region_of(node, graph_module)
         if region is not None:
