@@ -19,7 +19,10 @@ from torch.export import Dim, export, load, save  # noqa: E402
 
 from pliant.compiler.torch_program import compiled  # noqa: E402
 from pliant.frontends.torch import import_program, import_torch  # noqa: E402
+from pliant.frontends.torch.probe import Probe, example_of  # noqa: E402
+from pliant.frontends.torch.sizes import Sizes  # noqa: E402
 from pliant.frontends.torch.trial import interpreted  # noqa: E402
+from pliant.ir.facts import Facts  # noqa: E402
 from pliant.ir.interpret import InterpretError  # noqa: E402
 from pliant.ir.printer import print_module  # noqa: E402
 from pliant.runtime.errors import PliantError  # noqa: E402
@@ -133,8 +136,77 @@ CASES = {
         lambda x: x * 2 if (x.shape[0] < 3) | (x.shape[0] > 6) else x + 1,
         ((8,),), (OPEN,), lambda n: n < 3 or n > 6,
     ),
-    "halves": Case(lambda x: x * 2 if x.shape[0] // 2 > 1 else x + 1, ((8,),), (OPEN,), lambda n: n // 2 > 1),
 }  # fmt: skip
+
+
+class Causal(torch.nn.Module):
+    """Asks for more than one step, as attention does to know whether it needs a mask, and goes on the same for one."""
+
+    def forward(self, x: Any) -> Any:
+        steps = x[: x.shape[0] // 4]
+        return steps.cumsum(0) if steps.shape[0] > 1 else steps.clone()
+
+
+class Doubles(torch.nn.Module):
+    """Goes another way for one step."""
+
+    def forward(self, x: Any) -> Any:
+        steps = x[: x.shape[0] // 4]
+        return steps.cumsum(0) if steps.shape[0] > 1 else steps * 2
+
+
+@torch.no_grad()
+def test_a_branch_on_a_derived_size_is_tried_where_it_is_0_and_1() -> None:
+    x = torch.randn(16)
+    served = import_torch(Causal(), (x,), dynamic_shapes={"x": OPEN})
+    assert facts(served) == set()
+    assert any("but gives the same at" in note for note in served.notes)
+    kept = import_torch(Doubles(), (x,), dynamic_shapes={"x": OPEN})
+    assert any("!= 1: the model does not give the same at" in note for note in kept.notes)
+    call, model = interpreted(kept), Doubles()
+    for n in range(14):
+        given = torch.randn(n)
+        if n // 4 == 1:
+            with pytest.raises(InterpretError):
+                call(given)
+        else:
+            torch.testing.assert_close(call(given), model(given))
+    stored = import_program(through_a_file(export(Causal(), (x,), dynamic_shapes={"x": OPEN})))
+    call = interpreted(stored)
+    for n in (4, 7):  # without the model there is nothing to compare its branch with
+        with pytest.raises(InterpretError):
+            call(torch.randn(n))
+    torch.testing.assert_close(call(x), Causal()(x))
+
+
+@torch.no_grad()
+def test_a_program_alone_is_compared_with_what_is_made_of_it() -> None:
+    program = export(Fn(lambda x: x * 2), (torch.randn(4, 3),), dynamic_shapes={"x": {0: AUTO}})
+    sizes = Sizes({"s77": "n"})
+
+    def wrong_at_one(x: Any, y: Any = None) -> Any:
+        return x if x.shape[0] == 1 else x * 2
+
+    def fails_at_zero(x: Any, y: Any = None) -> Any:
+        return x * 2 if len(x) else 1 // 0
+
+    right = program.module(check_guards=False)
+    for candidate, fact, how in (
+        (wrong_at_one, "n != 1", "gives something else there"),
+        (fails_at_zero, "n in 1..", "does not run there"),
+    ):
+        args, kwargs = example_of(program)
+        probe = Probe(right, candidate, program, args, kwargs, sizes, {}, "the exported program", 1)
+        assert [str(f) for f in probe.small(["n"], Facts())] == [fact]
+        assert any(note.startswith(f"{fact}: the exported program {how}") for note in probe.notes)
+    assert Probe(right, right, program, args, kwargs, sizes, {}).small(["n"], Facts()) == ()
+
+
+def test_a_program_without_its_example_is_given_one() -> None:
+    program = export(Fn(lambda x, y: x[y]), (torch.randn(4, 3), torch.tensor([1, 2])), dynamic_shapes=None)
+    program._example_inputs = None
+    (x, y), kwargs = example_of(program)
+    assert (x.shape, x.dtype, y.shape, y.dtype, kwargs) == ((4, 3), torch.float32, (2,), torch.int64, {})
 
 
 def asked_everywhere(case: Case, call: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""torch's functions of sizes: each has its meaning here, to the number, or is refused; and guards read back from text."""
+"""torch's functions of sizes: each has its meaning here, to the number, or is refused; guards read back from text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 sympy = pytest.importorskip("sympy")
 
-from torch.utils._sympy import functions as T  # noqa: E402, N812
+from torch.utils._sympy import functions as T  # noqa: E402
 
 from pliant.frontends.torch.guard_text import GuardText, Inputs  # noqa: E402
 from pliant.frontends.torch.sizes import Sizes, TorchNames  # noqa: E402

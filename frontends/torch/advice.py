@@ -48,7 +48,9 @@ _NOISE = ("The error above occurred when calling torch.export.export", "For more
 """How paragraphs and lines begin that are of no help here."""
 
 
-def export_advice(failure: Exception, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> CompileError:
+def export_advice(
+    failure: Exception, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> CompileError:
     """torch's own words (their first paragraph), where in the model it was, and what to do where we know."""
     text = str(failure).strip() or type(failure).__name__
     said = ["\n".join(line for line in p.split("\n") if not line.startswith(_NOISE)) for p in text.split("\n\n")]
@@ -57,8 +59,8 @@ def export_advice(failure: Exception, args: Sequence[Any] = (), kwargs: Mapping[
     if "must match" in text and _has_one(args, kwargs):
         helps.insert(
             0,
-            "a size of 1 in the example that is left open stands for every size, and is not broadcast: fix it (leave it "
-            "out of dynamic_shapes), or choose another example",
+            "a size of 1 in the example that is left open stands for every size, and is not broadcast: fix it (leave "
+            "it out of dynamic_shapes), or choose another example",
         )
     place = _place(failure)
     notes = (*paragraphs[1:2], *([f"at {place}"] if place else ()))

@@ -23,13 +23,17 @@ def span_of(value: Any) -> Span | None:
     if isinstance(value, torch.Tensor):
         if value.numel() == 0 or value.device.type != "cpu":
             return None
-        last = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
-        start = value.data_ptr()
-        return start, start + (last + 1) * value.element_size()
+        size = value.element_size()
+        return _span(value.data_ptr(), value.shape, [s * size for s in value.stride()], size)
     if isinstance(value, np.ndarray) and value.size:
-        low, high = np.lib.array_utils.byte_bounds(value) if hasattr(np.lib, "array_utils") else np.byte_bounds(value)
-        return int(low), int(high)
+        return _span(value.__array_interface__["data"][0], value.shape, value.strides, value.itemsize)
     return None
+
+
+def _span(address: int, shape: Sequence[int], strides: Sequence[int], size: int) -> Span:
+    """`strides` and `size` in bytes."""
+    ways = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    return address + sum(w for w in ways if w < 0), address + sum(w for w in ways if w > 0) + size
 
 
 def shared(values: Iterable[tuple[str, Any]], written: frozenset[str]) -> tuple[str, str] | None:
@@ -47,8 +51,8 @@ def shared(values: Iterable[tuple[str, Any]], written: frozenset[str]) -> tuple[
 def refusal(pair: tuple[str, str], whose: str) -> CompileError:
     wrote, other = pair
     return error(
-        f"{whose} `{wrote}` and `{other}` share memory, and the model writes to `{wrote}`: torch would see that through "
-        f"`{other}`, where arguments of a compiled program are separate",
+        f"{whose} `{wrote}` and `{other}` share memory, and the model writes to `{wrote}`: torch would see that "
+        f"through `{other}`, where arguments of a compiled program are separate",
         helps=(f"pass `{other}` as a copy (x.clone())",),
     )
 

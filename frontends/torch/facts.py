@@ -52,10 +52,10 @@ def known_facts(
     scope = frozenset(symbols)
     found = guards(program, sizes)
     facts, relaxed = _ranges(program, sizes, own_lower, scope, [g.fact for g in found])
-    collected = Facts(facts)
-    for own in said:
-        if own.symbols <= scope and not collected.prove(own):
-            collected = collected.add(own)
+    collected = Facts()
+    for fact in (*(f for f in said if f.symbols <= scope), *facts):
+        if not collected.prove(fact):
+            collected = collected.add(fact)
     for guard in (*found, *more):
         fact = guard.fact
         if not fact.symbols <= scope or not (guard.own or _helps(fact)):
@@ -66,8 +66,8 @@ def known_facts(
     nothing = Facts()  # sizes are not negative, which need not be said
     told = tuple(f for f in collected.facts if not nothing.prove(f))
     asked = Facts(dict.fromkeys(g.fact for g in found if g.own))
-    left = [f for f in relaxed if not asked.prove(f) and not collected.prove(f)]
-    return Known(told, tuple(_said(left)), tuple(left))
+    unsaid = [f for f in relaxed if not asked.prove(f) and not collected.prove(f)]
+    return Known(told, tuple(_said(unsaid)), tuple(unsaid))
 
 
 def _ranges(

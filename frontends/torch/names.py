@@ -137,7 +137,7 @@ def _fixed_by(program: Any, value: int) -> Iterator[str]:
     """Where torch was asked for a size to be that number: in the model's code, or for which of torch's own checks."""
     environment = shape_env(program)
     for guard in environment.guards if environment is not None else ():
-        frame = getattr(guard.sloc, "framework_loc", None)
+        frame: Any = getattr(guard.sloc, "framework_loc", None)
         if type(guard.expr).__name__ == "Equality" and value in guard.expr.args and hasattr(frame, "filename"):
             own = "/torch/" not in frame.filename
             place = f"{frame.filename}:{frame.lineno}: {frame.line}" if own else f"torch's `{frame.name}`"

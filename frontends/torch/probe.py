@@ -33,6 +33,9 @@ _SEARCHED = 64
 """How far from the range such sizes are looked for: not all of them are allowed."""
 
 
+_FARTHEST = 4096
+"""Sizes up to here are looked through for those at which a derived size is 0 or 1."""
+
 _OTHERS = 3
 """Up to so many other sizes, all combinations of small ones are looked at."""
 
@@ -56,6 +59,7 @@ class Probe:
     rounds: int = 2
     notes: list[str] = field(default_factory=list)
     _asked: dict[str, dict[int, Compare]] = field(default_factory=dict)  # guards let go, by symbol and size
+    _derived: list[Compare] = field(default_factory=list)  # guards let go that keep out 0 or 1 of a derived size
 
     def settle(self, fact: Compare) -> tuple[Fact, ...]:
         """What is left of a guard of the model's own code: nothing where `small` decides, for it keeps out 0 or 1."""
@@ -63,10 +67,14 @@ class Probe:
             return (fact,)
         (name,) = fact.symbols
         out = [v for v in range(64) if not _holds(fact, name, v)]
-        if not out or not set(out) <= set(_SMALL) or not _holds(fact, name, 1 << 20):
+        if out and set(out) <= set(_SMALL) and _holds(fact, name, 1 << 20):
+            self._asked.setdefault(name, {}).update(dict.fromkeys(out, fact))
+            return ()
+        derived = _kept_out_of(fact)
+        if derived is None:
             return (fact,)
-        self._asked.setdefault(name, {}).update(dict.fromkeys(out, fact))
-        return ()
+        self._derived.append(fact)
+        return (InRange(derived[0], 0),)
 
     def small(self, symbols: Iterable[str], known: Facts, relaxed: Iterable[InRange] = ()) -> tuple[Fact, ...]:
         """Facts that keep out sizes at which the model does something else, or nothing at all.
@@ -94,7 +102,36 @@ class Probe:
                     how = "gives something else there" if verdict == "different" else "does not run there"
                     self.notes.append(f"{fact}: {self.who} {how} (it was tried at {value})")
                     found.append(fact)
+        for fact in self._derived:
+            found += self._settled(fact, names, known.add(*found))
         return tuple(found)
+
+    def _settled(self, fact: Compare, names: Sequence[str], known: Facts) -> tuple[Fact, ...]:
+        """What is left of the guard: nothing of it for a value of the derived size at which the model gives the same.
+
+        Of the sizes with that value the first and the last are tried.
+        """
+        derived = _kept_out_of(fact)
+        if derived is None or known.prove(fact):
+            return ()
+        dim, values = derived
+        (name,) = dim.symbols
+        left: list[int] = []
+        for value in values:
+            sizes = [n for n in range(_FARTHEST) if dim.evaluate({name: n}) == value]
+            tried = {at: self._verdict(name, at, names, known) for at in (*sizes[:1], *sizes[-1:])}
+            same = [str(at) for at, verdict in tried.items() if verdict == "same"]
+            bad = [str(at) for at, verdict in tried.items() if verdict in ("different", "fails")]
+            if bad or not same:
+                left.append(value)
+                if bad:
+                    self.notes.append(f"{dim} != {value}: {self.who} does not give the same at {name} = {bad[0]}")
+            else:
+                said = f"the model's code asks for {fact}, but gives the same at {name} = {', '.join(same)}"
+                self.notes.append(f"{dim} may be {value}: {said} (it was tried)")
+        if tuple(left) == values:
+            return (fact,)
+        return tuple(Compare(">=", dim, 1) if value == 0 else Compare("!=", dim, value) for value in left)
 
     def _verdict(self, name: str, value: int, names: Sequence[str], known: Facts) -> str:
         """With the example's other sizes, or others that the facts allow."""
@@ -180,6 +217,21 @@ class Probe:
                     if split is not None and split[0].is_const and split[1].is_const and split[0].value:
                         found.setdefault(min(dim.symbols), (n - split[1].value) // split[0].value)
         return found
+
+
+def _kept_out_of(fact: Compare) -> tuple[Dim, tuple[int, ...]] | None:
+    """A size that is compared with a number, and which of 0 and 1 are kept out; None where more is, or less."""
+    dim, bound = fact.lhs, fact.rhs
+    if not bound.is_const or not dim.symbols:
+        return None
+    match fact.op, bound.value:
+        case (">", 0) | (">=", 1) | ("!=", 0):
+            return dim, (0,)
+        case (">", 1) | (">=", 2):
+            return dim, (1, 0)
+        case ("!=", 1):
+            return dim, (1,)
+    return None
 
 
 def _tries(name: str, had: InRange | None) -> Iterator[tuple[int, Fact]]:

@@ -122,7 +122,7 @@ def reopened(program: Any, ranges: Mapping[str, Range]) -> Any:
     return made
 
 
-class _Shapes(torch.fx.Interpreter):
+class _Shapes(torch.fx.Interpreter):  # type: ignore[misc]
     """Runs a graph on sizes alone, without the assertions in it, and asks for layouts as tracing does."""
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
