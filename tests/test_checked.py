@@ -9,7 +9,7 @@ import pytest
 
 import pliant
 from pliant.ir.infer_module import infer_module
-from pliant.ir.interpret import InterpretError, Interpreter
+from pliant.ir.interpret import Interpreter, InterpretError
 from pliant.ir.parser import parse_module
 from pliant.runtime.errors import KernelError
 

@@ -1,7 +1,7 @@
 """Makes docs/rivals.md of what the rivals' benchmark wrote.
 
-    python benchmarks/rivals/page.py RESULT.json ...    keep these results beside this file, and make the page
-    python benchmarks/rivals/page.py                    make the page of the kept ones again
+python benchmarks/rivals/page.py RESULT.json ...    keep these results beside this file, and make the page
+python benchmarks/rivals/page.py                    make the page of the kept ones again
 """
 
 from __future__ import annotations
