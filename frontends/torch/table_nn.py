@@ -123,6 +123,8 @@ def _places(t: Context, x: Operand, options: dict[str, Any]) -> Operand:
         first = tuple(k * d for k, d in zip(taps, dilation, strict=True))
         stop = tuple(Dim.max(f + (o - 1) * s + 1, 0) for f, o, s in zip(first, outputs, stride, strict=True))
         value = t.op("slice", wide, axis=axes, start=first, stop=stop, step=stride)
+        # Changes nothing, but is computed once: slices and pads are read anew, with their conditions, at every use.
+        value = t.op("maximum", value, float("-inf"))
         at = _plane_position(t, axes, first, options, spatial)
         if best is None or place is None:
             # The first tap in the plane stands even where all are -inf.
