@@ -23,9 +23,9 @@ THREADS = "2"
 HEAD = """# Against others
 
 Models with random weights whose sizes move, each compiled once and run at every size by torch (eager), ONNX Runtime,
-OpenVINO and pliant. Two threads on two cores; a process for each, in rounds that take turns, so that only ratios within a
-line mean something, and differences under a tenth are ties. Every result at every size agrees with torch's. Where others
-take an ONNX file, exporting it is a part of *from cold*; torch.export's part is in pliant's.
+OpenVINO and pliant. Two threads on two cores; a process for each, in rounds that take turns, so that only ratios within
+a line mean something, and differences under a tenth are ties. Every result at every size agrees with torch's. Where
+others take an ONNX file, exporting it is a part of *from cold*; torch.export's part is in pliant's.
 
 `python benchmarks/rivals/page.py` makes this page; [pliant_adapter.py](../benchmarks/rivals/pliant_adapter.py) is the
 program measured.
