@@ -196,6 +196,21 @@ def test_a_program_alone_is_compared_with_what_is_made_of_it() -> None:
     assert Probe(right, right, program, args, kwargs, sizes, {}).small(["n"], Facts()) == ()
 
 
+@torch.no_grad()
+def test_sizes_that_depend_on_each_other_unsaid_are_tried_together() -> None:
+    """torch does not ask for the mask's batch to be the query's: at one of the one, two of the other fail."""
+
+    def attend(q: Any, mask: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q, mask[:, None])
+
+    q, mask = torch.randn(3, 2, 4, 8), torch.randn(3, 4, 4)
+    program = export(Fn(attend), (q, mask), dynamic_shapes={"x": {0: AUTO}, "y": {0: AUTO}})
+    call = interpreted(import_program(program))
+    for n in (1, 2, 5):
+        given = torch.randn(n, 2, 4, 8), torch.randn(n, 4, 4)
+        torch.testing.assert_close(call(*given), attend(*given))
+
+
 def test_a_program_without_its_example_is_given_one() -> None:
     program = export(Fn(lambda x, y: x[y]), (torch.randn(4, 3), torch.tensor([1, 2])), dynamic_shapes=None)
     program._example_inputs = None

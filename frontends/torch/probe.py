@@ -40,6 +40,10 @@ _OTHERS = 3
 """Up to so many other sizes, all combinations of small ones are looked at."""
 
 
+_FAILED = 3
+"""So many ways of choosing the other sizes are tried before a size counts as one that fails."""
+
+
 @dataclass
 class Probe:
     """Tries a program at sizes of which torch knew nothing; `lower` are the least sizes that the user allows.
@@ -134,13 +138,17 @@ class Probe:
         return tuple(Compare(">=", dim, 1) if value == 0 else Compare("!=", dim, value) for value in left)
 
     def _verdict(self, name: str, value: int, names: Sequence[str], known: Facts) -> str:
-        """With the example's other sizes, or others that the facts allow."""
+        """With the example's other sizes, or others that the facts allow.
+
+        Sizes that are not known to depend on each other may: it fails only where it fails with several others.
+        """
         example = self._example()
         others = [n for n in names if n != name]
         choices = [dict.fromkeys((example.get(n, value), value, value // 2, 2 * value, *_SMALL)) for n in others]
-        bindings: Iterable[tuple[int, ...]] = product(*choices)
-        if len(others) > _OTHERS:
-            bindings = (tuple(example.get(n, value) for n in others), (value,) * len(others))
+        bindings = dict.fromkeys((tuple(example.get(n, value) for n in others), (value,) * len(others)))
+        if len(others) <= _OTHERS:
+            bindings |= dict.fromkeys(product(*choices))
+        failed = 0
         for binding in bindings:
             sizes = {name: value, **dict(zip(others, binding, strict=True))}
             try:
@@ -148,8 +156,11 @@ class Probe:
             except (KeyError, ZeroDivisionError):
                 continue
             if allowed:
-                return self._compared(sizes)
-        return "untried"
+                verdict = self._compared(sizes)
+                failed += verdict == "fails"
+                if verdict in ("same", "different") or failed == _FAILED:
+                    return verdict
+        return "fails" if failed else "untried"
 
     def _compared(self, sizes: Mapping[str, int]) -> str:
         """same | different | fails | untried (no inputs have that size)."""
