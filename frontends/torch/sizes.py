@@ -160,15 +160,19 @@ class Sizes:
 
 
 def plain(fact: Compare) -> Compare:
-    """The same without an extremum that is compared with one of its own parts: `min(a, b) == a` is `a <= b`."""
-    if fact.op != "==":
+    """The same without an extremum that is compared with one of its own parts: `min(a, b) == a` is `a <= b`.
+
+    A maximum too, which is the sum of its parts less their minimum.
+    """
+    difference = fact.lhs - fact.rhs
+    extrema = [a for a in difference.atoms if isinstance(a, Extremum)]
+    if fact.op != "==" or len(extrema) != 1:
         return fact
-    for whole, part in ((fact.lhs, fact.rhs), (fact.rhs, fact.lhs)):
-        extremum = whole.atoms[0] if len(whole.atoms) == 1 else None
-        if isinstance(extremum, Extremum) and whole == of_atom(extremum) and part in extremum.arguments:
-            others = [a for a in extremum.arguments if a != part]
-            if len(others) == 1:
-                return Compare("<=", *((part, others[0]) if extremum.kind == "min" else (others[0], part)))
+    (extremum,) = extrema
+    for part in extremum.arguments:
+        others = [a for a in extremum.arguments if a != part]
+        if len(others) == 1 and of_atom(extremum) - part in (difference, -difference):
+            return Compare("<=", *((part, others[0]) if extremum.kind == "min" else (others[0], part)))
     return fact
 
 
