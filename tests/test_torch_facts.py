@@ -118,6 +118,9 @@ CASES = {
     "one more": Case(lambda x, y: x[1:] * y, ((8,), (7,)), PAIR, lambda n, m: n == m + 1),
     "decreasing": Case(lambda x, y: torch.cat([x, y]).view(2, 4) * 1, ((3,), (5,)), PAIR, lambda n, m: n + m == 8),
     "divisible": Case(lambda x: x.view(-1, 4).sum(1), ((8,),), (OPEN,), lambda n: n % 4 == 0, 18),
+    "a multiple": Case(
+        lambda x: x.view(-1, 4).sum(1), ((8,),), ({0: 4 * Dim("k", max=3)},), lambda n: n % 4 == 0 and n <= 12, 18
+    ),
     "divisible product": Case(lambda x: x.view(-1, 8) * 2, ((4, 6),), (BOTH,), lambda n, m: n * m % 8 == 0),
     "ordered": Case(ordered, ((4,), (6,)), PAIR, lambda n, m: n <= m),
     "ordered product": Case(products, ((3, 2), (12,)), (BOTH, OPEN), lambda n, m, k: n * m <= k, 7),

@@ -18,7 +18,7 @@ from typing import Any
 from ...ir.diagnostics import CompileError
 from ...ir.dims import Dim, FloorDiv
 from ...ir.facts import Compare, Fact, Facts, InRange
-from .guards import Guard, guards, input_sizes
+from .guards import Guard, from_two_on, guards, input_sizes
 from .probe import Settle
 from .retrace import Range
 from .sizes import Sizes, interval
@@ -98,8 +98,7 @@ def _ranges(
 
 def _from_two_on(program: Any, sizes: Sizes, asked: Sequence[Fact]) -> Facts:
     """What torch would conclude from its 0/1 rule and the guards; nothing where that is a contradiction."""
-    found = input_sizes(program, sizes)
-    rule = [InRange(d, 2) for d in dict.fromkeys((*found, *(Dim.of(s) for d in found for s in sorted(d.symbols))))]
+    rule = from_two_on(program, sizes)
     for assumed in (Facts((*rule, *dict.fromkeys(asked))), Facts(rule)):
         if assumed.contradiction() is None:
             return assumed

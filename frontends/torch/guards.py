@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ...ir.diagnostics import CompileError
+from ...ir.dims import Dim
 from ...ir.facts import Compare, Fact, Facts, InRange
 from .guard_text import GuardText, Unrelated, inputs_of
 from .retrace import asked_by_operators, shape_env
@@ -108,13 +109,19 @@ class _Operators:
 
     @cached_property
     def _known(self) -> Facts:
-        found: list[Fact] = [InRange(d, 2) for d in input_sizes(self.program, self.sizes)]
+        found: list[Fact] = list(from_two_on(self.program, self.sizes))
         for expr in asked_by_operators(self.program):
             try:
                 found.extend(self.sizes.facts(expr))
             except CompileError:
                 continue
         return Facts(dict.fromkeys(found))
+
+
+def from_two_on(program: Any, sizes: Sizes) -> tuple[InRange, ...]:
+    """torch's 0/1 rule: sizes of inputs are 2 and more, and so is what they are made of."""
+    found = input_sizes(program, sizes)
+    return tuple(InRange(d, 2) for d in dict.fromkeys((*found, *(Dim.of(s) for d in found for s in sorted(d.symbols)))))
 
 
 def input_sizes(program: Any, sizes: Sizes) -> tuple[Any, ...]:
