@@ -50,6 +50,21 @@ class Positions(torch.nn.Module):
         return x + self.table.weight[start : start + x.shape[0]]
 
 
+class Cached(torch.nn.Module):
+    """Attention over a cache that is filled from `start` on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = torch.nn.Linear(4, 12)
+
+    def forward(self, x: Any, keys: Any, values: Any, start: int) -> Any:
+        n = x.shape[0]
+        q, k, v = self.project(x).chunk(3, -1)
+        keys[start : start + n], values[start : start + n] = k, v
+        mask = torch.hstack([torch.zeros(n, start), torch.full((n, n), -torch.inf).triu(1)])
+        return torch.softmax(q @ keys[: start + n].T + mask, -1) @ values[: start + n]
+
+
 def rows(n: int) -> Any:
     return torch.randn(n, 4, generator=torch.Generator().manual_seed(n))
 
@@ -191,7 +206,33 @@ def test_from_a_file(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(np.load(tmp_path / "y.npz")["result0"], model(rows(5), 2).numpy(), rtol=1e-5)
 
 
+def decoded(step: Callable[..., Any], model: Any) -> None:
+    """A prompt, then a few tokens: the results and the cache as eager has them."""
+    caches, own, start = [torch.zeros(16, 4) for _ in range(2)], [torch.zeros(16, 4) for _ in range(2)], 0
+    with torch.no_grad():
+        for n in (5, 1, 1, 3, 1, 5):
+            assert_same(step(rows(n), *caches, start), model(rows(n), *own, start))
+            assert_same(caches, own)
+            start += n
+
+
+def test_decoding_with_a_cache_that_is_exported() -> None:
+    model = Cached().eval()
+    example = (rows(4), torch.zeros(16, 4), torch.zeros(16, 4), 3)
+    exe = from_torch(model, example, dynamic_shapes=({0: AUTO}, None, None, INT))
+    decoded(exe, model)
+    with pytest.raises(ShapeError, match="argument `start` of @main: its value is 14"):
+        exe(rows(3), *example[1:3], 14)
+
+
 # -------------------------------------------------------------------------------------------------- torch.compile
+
+
+def test_decoding_with_a_cache_under_torch_compile() -> None:
+    torch._dynamo.reset()
+    counting, model = Counting(), Cached().eval()
+    decoded(torch.compile(model, backend=counting.backend), model)
+    assert len(counting.modules) <= 3
 
 
 class Counting:
