@@ -16,8 +16,14 @@ pytest.importorskip("expecttest")
 TRIAL = Path(__file__).parents[1] / "benchmarks/conformance/trial.py"
 SHARDS = 24
 
-STATIC = ("cat", "index_put", "nn.functional.adaptive_max_pool2d", "special.bessel_y0", "cummax", "frexp", "median", "lu_unpack")
-DYNAMIC = ("matmul", "nn.functional.interpolate.linear", "nn.functional.pad.reflect", "logcumsumexp", "chunk", "linalg.det")
+STATIC = (
+    "cat", "index_put", "nn.functional.adaptive_max_pool2d", "special.bessel_y0",
+    "cummax", "frexp", "median", "lu_unpack",
+)  # fmt: skip
+DYNAMIC = (
+    "matmul", "nn.functional.interpolate.linear", "nn.functional.pad.reflect",
+    "logcumsumexp", "chunk", "linalg.det",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
