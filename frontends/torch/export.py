@@ -22,6 +22,7 @@ from .aliasing import refuse_shared
 from .context import NeedFact, is_tensor
 from .facts import Known, kept_ranges, known_facts
 from .guards import guards, resolver
+from .in_place import followed
 from .ints import IntInput, bind_ints, conditions, facts_of, has_ints, only_values, slices_by_argument, symbols_of
 from .names import Names, UserSizes, automatic, symbol_names
 from .probe import Probe, Settle, example_of, without_state
@@ -31,7 +32,7 @@ from .retrace import reopened
 from .sizes import Sizes, TorchNames
 from .table import decompositions
 from .trial import interpreted, is_large
-from .walk import Walker, missing, missing_error, writes
+from .walk import Walker, missing, missing_error
 from .weights import Array, WeightStore, array_of, type_of
 
 _ATTEMPTS = 64
@@ -93,9 +94,7 @@ def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dy
         raise export_advice(first, args, kwargs) from first
 
 
-def _apart(
-    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
-) -> tuple[Sequence[Any], dict[str, Any]]:
+def _apart(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], dict[str, Any]]:
     """The example's arguments, none of them the same tensor as another, or as a parameter or buffer of the model."""
     seen = set(map(id, (*model.parameters(), *model.buffers())))
 
@@ -159,7 +158,7 @@ def decomposed(program: Any) -> Any:
 
 def _plain(program: Any) -> bool:
     """Whether it can be taken as it is, which spares tracing it twice again."""
-    return not missing(program.graph_module) and not writes(program.graph_module)
+    return not missing(program.graph_module) and followed(program.graph_module) is not None
 
 
 def import_program(

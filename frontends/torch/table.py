@@ -5,7 +5,7 @@ What has a row is kept; everything else is decomposed by torch until rows are re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from .decompose_linalg import LINALG as MADE_OF_FACTORS
 from .decompose_sampling import SAMPLING
 from .decompose_special import SPECIAL
 from .table_adaptive import ADAPTIVE
-from .table_direct import DIRECT
+from .table_direct import DIRECT, in_inference
 from .table_index import INDEX
 from .table_linalg import LINALG
 from .table_nn import NN
@@ -30,6 +30,9 @@ from .table_shape import SHAPE
 TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **ADAPTIVE, **INDEX, **LINALG}
 ROWS: Mapping[str, Row] = {**DIRECT, **TABLE}
 """What is known to mean something where it stands in a program that was not decomposed."""
+
+HANDLES: Mapping[str, Callable[[Any], bool]] = {"aten.batch_norm.default": in_inference}
+"""Rows that compute some calls only: which, by the node."""
 
 _RANDOM = "random numbers are not supported: draw them outside and pass them in"
 _DRAWN = (
@@ -69,9 +72,7 @@ LEFT_OUT: Mapping[str, str] = {
 }
 """Operators that are known and not supported, with the reason."""
 
-SIZES = frozenset(
-    {"aten.sym_numel.default", "aten.sym_size.int", "aten.sym_stride.int", "aten.sym_size.default"}
-)
+SIZES = frozenset({"aten.sym_numel.default", "aten.sym_size.int", "aten.sym_stride.int", "aten.sym_size.default"})
 """Operators whose results are sizes: torch's own shape propagation has them."""
 
 IGNORED = frozenset(

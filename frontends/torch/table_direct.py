@@ -7,13 +7,15 @@ linear layers, norms and attention are in operators with rows but for these few.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from ...ir.dims import Dim
 from ...ir.graph import Operand
 from .context import Args, Context, Row
-from .table_nn import convolution
-from .table_pointwise import binary, convert, same
+from .table_nn import batch_norm, convolution
+from .table_pointwise import binary, convert, extremum, same, where
 from .table_reduce import softmax
-from .table_shape import constant, full
+from .table_shape import constant, full, split
 
 
 def plain_convolution(t: Context, a: Args) -> Operand:
@@ -21,15 +23,37 @@ def plain_convolution(t: Context, a: Args) -> Operand:
     return convolution(t, Args(own | {"transposed": False, "output_padding": 0}))
 
 
+def in_inference(node: Any) -> bool:
+    """Whether a `batch_norm` uses the statistics it was given: else it changes them, and torch's rule has that."""
+    training = node.args[5] if len(node.args) > 5 else node.kwargs["training"]
+    return not training
+
+
+def repeat_interleave(t: Context, a: Args) -> Operand:
+    """Every element along `dim`, of all elements in a row without one, as often as `repeats` says."""
+    x = a.self if a.dim is not None else t.op("reshape", a.self, shape=(t.type(a.self).size,))
+    axis = 0 if a.dim is None else t.axis(a.dim, x)
+    dims = list(t.type(x).dims)
+    wide = t.broadcast(t.op("unsqueeze", x, axis=axis + 1), (*dims[: axis + 1], Dim.of(a.repeats), *dims[axis + 1 :]))
+    return t.op("reshape", wide, shape=(*dims[:axis], dims[axis] * a.repeats, *dims[axis + 1 :]))
+
+
 DIRECT: Mapping[str, Row] = {
     **{f"aten.to.{kind}": convert for kind in ("device", "dtype", "dtype_layout", "other")},
     **{f"aten.conv{n}d.default": plain_convolution for n in (1, 2, 3)},
     "aten.__and__.Tensor": binary("bitwise_and"),
     "aten.__or__.Tensor": binary("bitwise_or"),
+    "aten.batch_norm.default": batch_norm,
+    "aten.chunk.default": split,
     "aten.detach_.default": same,
     "aten.log_softmax.int": softmax("log_softmax"),
+    "aten.max.other": extremum("maximum", "logical_or"),
+    "aten.min.other": extremum("minimum", "logical_and"),
     "aten.new_full.default": full,
     "aten.new_ones.default": constant(1),
     "aten.new_zeros.default": constant(0),
+    "aten.repeat_interleave.self_int": repeat_interleave,
     "aten.softmax.int": softmax("softmax"),
+    "aten.type_as.default": convert,
+    **{f"aten.where.Scalar{which}": where for which in ("", "Other", "Self")},
 }

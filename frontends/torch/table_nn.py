@@ -242,13 +242,19 @@ def native_group_norm(t: Context, a: Args) -> Result:
     return out, t.op("squeeze", mean, axis=2), t.op("squeeze", deviation, axis=2)
 
 
-def batch_norm_inference(t: Context, a: Args) -> Result:
-    """The mean and variance of inference; torch gives empty tensors besides."""
+def batch_norm(t: Context, a: Args) -> Operand:
+    """With the mean and variance of inference."""
     kind = t.type(a.running_mean).dtype
     wide = (None if w is None else t.to(w, kind) for w in (a.weight, a.bias))
     out = t.op("batch_norm", t.to(a.input, kind), a.running_mean, a.running_var, *wide, eps=float(a.eps))
+    return t.to(out, t.dtype)  # type: ignore[no-any-return]
+
+
+def batch_norm_inference(t: Context, a: Args) -> Result:
+    """torch gives empty tensors besides."""
+    kind = t.type(a.running_mean).dtype
     empty = (t.op("zeros", shape=(0,), dtype=kind) if i in t.used else None for i in (1, 2))
-    return t.to(out, t.dtype), *empty
+    return batch_norm(t, a), *empty
 
 
 def batch_norm_training(t: Context, a: Args) -> Result:

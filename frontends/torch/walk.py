@@ -17,10 +17,11 @@ from ...ir.graph import Operand
 from ...ir.types import DType, TensorType
 from .ask import asked
 from .context import Args, Context, is_tensor
+from .in_place import followed, functional
 from .promote import dtype_of
 from .scalars import Scalars
 from .sizes import Sizes
-from .table import ASSERTIONS, IGNORED, ROWS, SIZES, reason
+from .table import ASSERTIONS, HANDLES, IGNORED, ROWS, SIZES, reason
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\w+)\n\s*(.*)')
@@ -77,24 +78,25 @@ def region_of(node: Any, graph_module: Any) -> tuple[Any, tuple[Any, ...]] | Non
 
 def _only_sizes(node: Any) -> bool:
     """Arithmetic of sizes, or an item of several results: nothing of its own to compute."""
-    return node.target is operator.getitem or (isinstance(node.meta.get("val"), (*_SYMBOLIC, int, float, bool)) and (
-        not isinstance(node.target, torch._ops.OpOverload)
-    ))
+    return node.target is operator.getitem or (
+        isinstance(node.meta.get("val"), (*_SYMBOLIC, int, float, bool))
+        and (not isinstance(node.target, torch._ops.OpOverload))
+    )
 
 
 def missing(graph_module: Any) -> list[tuple[str, Place | None]]:
     """Operators without a row, in the order of the graph."""
-    return [(target_name(n.target), place_of(n)) for n in calls(graph_module) if target_name(n.target) not in ROWS]
+    return [(target_name(n.target), place_of(n)) for n in calls(graph_module) if not has_row(n)]
 
 
-def writes(graph_module: Any) -> bool:
-    """Whether an operator of the program changes a tensor in place, or its graph has regions of its own."""
-    for node in graph_module.graph.nodes:
-        if node.op == "call_function" and target_name(node.target) != "aten.detach_.default":  # which writes nothing
-            schema = getattr(node.target, "_schema", None)
-            if isinstance(node.target, torch._ops.HigherOrderOperator) or getattr(schema, "is_mutable", False):
-                return True
-    return False
+def has_row(node: Any) -> bool:
+    """Whether a row computes what the node does, or writes."""
+    name = target_name(functional(node.target))
+    return name in ROWS and HANDLES.get(name, _always)(node)
+
+
+def _always(_node: Any) -> bool:
+    return True
 
 
 def missing_error(found: list[tuple[str, Place | None]]) -> CompileError:
@@ -125,6 +127,7 @@ class Walker:
     checked: list[str] = field(default_factory=list)
     numbers: Mapping[str, Operand] = field(default_factory=dict)
     """Integer arguments that are values only, i64[], by torch's symbols."""
+    written: dict[Any, Any] = field(default_factory=dict)
     asserted: list[tuple[Operand, str | None]] = field(default_factory=list)
     """Conditions on data that the program asserts, and what it says where one does not hold."""
 
@@ -133,11 +136,12 @@ class Walker:
 
     def run(self, graph_module: Any) -> tuple[Any, ...]:
         """Builds every call; the values of the outputs."""
+        self.written.update(followed(graph_module) or {})
         for node in graph_module.graph.nodes:
             place = place_of(node)
             self.b.span = place.span if place else None
             if node.op == "call_function":
-                self.values[node] = self._call(node, graph_module)
+                self.values[self.written.get(node, node)] = self._call(node, graph_module)
             elif node.op == "get_attr":
                 self.values[node] = getattr(graph_module, node.target, None)
             elif node.op == "output":
@@ -160,6 +164,7 @@ class Walker:
         return self._symbolic(arg) if isinstance(arg, _SYMBOLIC) else arg
 
     def _known(self, node: Any) -> Any:
+        node = self.written.get(node, node)
         if node not in self.values:
             self.values[node] = self._symbolic(node.meta["val"])
         return self.values[node]
@@ -185,11 +190,11 @@ class Walker:
             return self.values[node.args[0]][node.args[1]]
         if name in SIZES or _only_sizes(node):
             return self._symbolic(node.meta["val"])
-        if name not in ROWS:
+        if not has_row(node):
             raise missing_error([(name, place_of(node))])
         context = Context(self.b, name, self._types(node), _used(node))
         try:
-            made = ROWS[name](context, Args(self._arguments(node)))
+            made = ROWS[target_name(functional(node.target))](context, Args(self._arguments(node)))
         except CompileError as failure:
             raise asked(failure, name) from failure
         results = made if isinstance(made, (tuple, list)) else (made,)
@@ -205,7 +210,7 @@ class Walker:
     def _arguments(self, node: Any) -> dict[str, Any]:
         given = dict(node.kwargs)
         found: dict[str, Any] = {}
-        for i, argument in enumerate(node.target._schema.arguments):
+        for i, argument in enumerate(functional(node.target)._schema.arguments):
             if i < len(node.args) and not argument.kwarg_only:
                 found[argument.name] = self.value(node.args[i])
             elif argument.name in given:
