@@ -442,3 +442,29 @@ def test_numpy_arrays_work_too() -> None:
     got = exe(np.ones(4, np.float32))
     assert isinstance(got, np.ndarray)
     np.testing.assert_array_equal(got, np.full(4, 2, np.float32))
+
+
+def test_tensors_made_of_numbers_are_constants_under_compile() -> None:
+    def scaled(x: Any) -> Any:
+        empty = torch.tensor([], dtype=x.dtype)
+        return torch.cat([empty, x * torch.tensor([1.0, 2.0, 3.0])]), torch.tensor(7)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(scaled, backend="pliant", dynamic=True)
+    with torch.no_grad():
+        for n in (3, 3, 3):
+            x = torch.randn(n)
+            for ours, theirs in zip(compiled(x), scaled(x), strict=True):
+                torch.testing.assert_close(ours, theirs)
+
+
+def test_a_size_is_tried_with_indices_that_it_allows() -> None:
+    class Rows(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any, i: Any) -> Any:
+            return x[i]
+
+    n, m = torch.export.Dim("n"), torch.export.Dim("m")
+    given = (torch.randn(7, 2), torch.tensor([6, 5]))
+    compiled = pliant.from_torch(Rows(), given, dynamic_shapes=({0: n}, {0: m}))
+    x = torch.randn(1, 2)
+    assert torch.equal(compiled(x, torch.tensor([0, -1, 0])), x[[0, 0, 0]])

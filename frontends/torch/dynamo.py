@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ...ir.build import ModuleBuilder
+from ...ir.build import FunctionBuilder, ModuleBuilder
 from ...ir.diagnostics import CompileError, error
 from ...ir.dims import Dim
 from ...ir.facts import Fact, InRange
@@ -28,6 +28,7 @@ from .sizes import Sizes
 from .table import decompositions
 from .views import View, views
 from .walk import Walker, missing, missing_error
+from .weights import array_of, type_of
 
 Compile = Callable[[Module], Callable[..., Any]]
 _ATTEMPTS = 64
@@ -92,7 +93,6 @@ class GraphFunction:
             value = constant if at is None else _tensor(listed[at])
             out.append(int(value) if i in self.numbers else value)
         return out
-
 
     def _given(self, name: str, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -190,9 +190,7 @@ class BySign:
         return self.made[negative](*args)
 
 
-def graph_function(
-    graph_module: Any, compile: Compile, static: frozenset[Any] = frozenset()
-) -> GraphFunction | BySign:
+def graph_function(graph_module: Any, compile: Compile, static: frozenset[Any] = frozenset()) -> GraphFunction | BySign:
     """Compiles an aten graph; CompileError when it cannot be.  `static` are placeholders that are to be weights."""
     absent = missing(graph_module)
     if absent:
@@ -283,19 +281,45 @@ def _attempt(
     m = ModuleBuilder()
     types = {n: f"{dtype_of(n.meta['val'].dtype)}[{_dims(n, sizes)}]" for n in tensors}
     weights = {n: m.weight(own[n], t) for n, t in types.items() if n in graph.static}
+    constants = {n: m.const(taken.fresh(n.name), type_of(c, n.name), a) for n, c, a in _constants(graph)}
     params = {own[n]: t for n, t in types.items() if n not in weights} | {own[n]: "i64[]" for n in varying}
     b = m.function("main", params, [str(f) for f in facts if f.symbols <= of_tensors])
     given = {own[n]: counted[s] for n in as_sizes for s in symbols_of(n.meta["val"]) if _is(n, s) and s in counted}
     bound = [IntInput(own[n], _size(n, sizes, words, counted)) for n in as_sizes]
     bind_ints(b, bound, of_tensors, [f for f in facts if not f.symbols <= of_tensors])
-    given_values = {n: weights[n] if n in weights else b[own[n]] for n in tensors}
-    walker = Walker(b, sizes, given_values, numbers=_values(varying, numbers, b, own))
+    values = {n: weights[n] if n in weights else b[own[n]] for n in tensors}
+    walker = Walker(b, sizes, values | constants, numbers=_values(varying, numbers, b, own))
     outputs = walker.run(graph.graph_module)
+    metas = _metas(graph)
+    seen = views(graph, metas)
+    returned, results, whole = _returned(b, outputs, metas, seen)
+    b.span = None
+    b.returns(*returned)
+    run = compile(m.build()) if returned else _nothing
+    if weights and returned:
+        run = Frozen(run, tuple(own[n] for n in weights))
+    numerals = tuple(v if isinstance(v, (bool, int, float)) else None for v in outputs)
+    listed = tuple(own.get(n) for n in holders)
+    return GraphFunction(run, listed, given, tuple(results), numerals, frozenset(whole), seen)
+
+
+def _constants(graph: _Graph) -> list[tuple[Any, torch.Tensor, Any]]:
+    """Tensors that the model's code makes of numbers, with their values, by their nodes."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    attributes = [n for n in graph.graph.nodes if n.op == "get_attr"]
+    held = [(n, getattr(graph.graph_module, n.target)) for n in attributes]
+    with unset_fake_temporarily():  # AOTAutograd calls in the mode in which it traces
+        return [(n, v, array_of(v)) for n, v in held if isinstance(v, torch.Tensor)]
+
+
+def _returned(
+    b: FunctionBuilder, outputs: Sequence[Any], metas: Sequence[Any], seen: Mapping[int, View]
+) -> tuple[list[Any], list[int | None], set[int]]:
+    """What the program returns, where each output is among it, and the outputs that are integers."""
     returned: list[Any] = []
     results: list[int | None] = []
     whole: set[int] = set()
-    metas = _metas(graph)
-    seen = views(graph, metas)
     for i, (value, meta) in enumerate(zip(outputs, metas, strict=True)):
         if i in seen or value is None or isinstance(value, (bool, int, float)):
             results.append(None)
@@ -306,14 +330,7 @@ def _attempt(
             whole.add(i)
         results.append(len(returned))
         returned.append(value)
-    b.span = None
-    b.returns(*returned)
-    run = compile(m.build()) if returned else _nothing
-    if weights and returned:
-        run = Frozen(run, tuple(own[n] for n in weights))
-    constants = tuple(v if isinstance(v, (bool, int, float)) else None for v in outputs)
-    listed = tuple(own.get(n) for n in holders)
-    return GraphFunction(run, listed, given, tuple(results), constants, frozenset(whole), seen)
+    return returned, results, whole
 
 
 def _is(node: Any, symbol: str) -> bool:

@@ -143,7 +143,7 @@ class Walker:
             if node.op == "call_function":
                 self.values[self.written.get(node, node)] = self._call(node, graph_module)
             elif node.op == "get_attr":
-                self.values[node] = getattr(graph_module, node.target, None)
+                self.values.setdefault(node, getattr(graph_module, node.target, None))
             elif node.op == "output":
                 return tuple(self._checked(self.value(a)) for a in node.args[0])
         return ()
