@@ -10,6 +10,7 @@ the size is served; where not, a fact keeps it out.
 from __future__ import annotations
 
 import copy
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,6 +36,9 @@ _SEARCHED = 64
 
 _FARTHEST = 4096
 """Sizes up to here are looked through for those at which a derived size is 0 or 1."""
+
+_OUT_OF_RANGE = re.compile(r"index.* out of (range|bounds)")
+"""What torch says of an index.  Only then are zeros tried: torch ends the process on some divisions by 0."""
 
 _OTHERS = 3
 """Up to so many other sizes, all combinations of small ones are looked at."""
@@ -169,18 +173,18 @@ class Probe:
             if inputs is None:
                 return "untried"
             verdict = self._at(inputs)
-            if verdict == "fails":  # the example's integers may be indices that only a larger size allows
+            if verdict == "out of range":  # the example's integers are indices that only a larger size allows
                 verdict = self._at(_without_integers(inputs))
             if verdict != "same":
-                return verdict
+                return "fails" if verdict == "out of range" else verdict
         return "same"
 
     def _at(self, inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> str:
         try:
             with torch.no_grad():
                 wanted, got = (_called(f, *inputs) for f in (self.reference, self.candidate))
-        except Exception:  # noqa: BLE001  whatever the model raises at a size that it does not take
-            return "fails"
+        except Exception as failure:  # noqa: BLE001  whatever the model raises at a size that it does not take
+            return "out of range" if _OUT_OF_RANGE.search(str(failure)) else "fails"
         return "same" if _close(got, wanted) else "different"
 
     def _inputs(self, values: Mapping[str, int], seed: int) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
