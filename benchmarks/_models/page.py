@@ -23,8 +23,7 @@ with it length, height and width where the model lets them: positions learnt for
 - **memory**: bytes at the largest sizes, arena and results, without weights, arguments and the threads' scratch: as
   planned at compile time, against the most that torch's allocator held during the call. (Results are allocated when the
   call begins, so ours is their sum; torch makes the logits of a language model when all else is free again.)
-- **seconds**: `export` is torch's own; `import` has torch's decomposition in it; `compile` is ours. On two cores,
-  shared with other work.
+- **seconds**: `export` is torch's own; `import` has torch's decomposition in it; `compile` is ours. On two cores.
 
 """
 

@@ -19,7 +19,7 @@ from ...ir.dims import Dim
 from ...ir.loops import Alloc, Apply, Cast, Const, Expr, For, If, Index, Let, Load, Micro, Stmt, Store
 from ...ir.types import DType
 from .contiguity import contiguous
-from .nest import PAD, Blocking, Nest
+from .nest import PAD, Blocking, Nest, micro
 from .operand import Strided, strided
 
 STRIP = 8
@@ -174,24 +174,9 @@ class _Builder:
         return [If(_compare("le", column + self.b.width, self.nest.contract.cols), (full,), (ragged,))]
 
     def _micro(self, out: Strided, panel: Strided) -> Micro:
-        c, left = self.nest.contract, self.left
-        return Micro(
-            rows=Index(c.rows),
-            width=self.b.width,
-            inner=Index(self._dim("length")),
-            a=left.buffer,
-            a_offset=Index(left.base + self._dim("k0") * left.col),
-            a_row=Index(left.row),
-            a_col=Index(left.col),
-            b=panel.buffer,
-            b_offset=Index(panel.base),
-            b_row=Index(panel.row),
-            c=out.buffer,
-            c_offset=Index(out.base),
-            c_row=Index(out.row),
-            accumulate=_compare("gt", self._dim("strip"), Dim.of(0)),
-            dtype=c.dtype,
-        )
+        c, later = self.nest.contract, _compare("gt", self._dim("strip"), Dim.of(0))
+        left = replace(self.left, base=self.left.base + self._dim("k0") * self.left.col)
+        return micro(c.rows, self._dim("length"), left, panel, out, width=self.b.width, accumulate=later, c=c)
 
     # -- the end
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.dims import Dim
-from ...ir.loops import Contract, For, Index, Let, Stmt
+from ...ir.loops import Contract, Expr, For, Index, Let, Micro, Stmt
 from .operand import Strided
 
 PAD = 16
@@ -61,3 +61,26 @@ class Blocking:
     row_block: int
     inner_block: int
     panels: int
+
+
+def micro(
+    rows: Dim, inner: Dim, left: Strided, panel: Strided, out: Strided, *, width: int, accumulate: Expr, c: Contract
+) -> Micro:
+    """One tile of `c`: `rows` of A times a panel, into C."""
+    return Micro(
+        rows=Index(rows),
+        width=width,
+        inner=Index(inner),
+        a=left.buffer,
+        a_offset=Index(left.base),
+        a_row=Index(left.row),
+        a_col=Index(left.col),
+        b=panel.buffer,
+        b_offset=Index(panel.base),
+        b_row=Index(panel.row),
+        c=out.buffer,
+        c_offset=Index(out.base),
+        c_row=Index(out.row),
+        accumulate=accumulate,
+        dtype=c.dtype,
+    )

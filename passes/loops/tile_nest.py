@@ -25,7 +25,7 @@ from ...ir.loops import (
 from ...ir.scalar import both
 from ...ir.types import DType
 from .contiguity import contiguous
-from .nest import PAD, Blocking, Nest
+from .nest import PAD, Blocking, Nest, micro
 from .operand import Packed, Strided, packed, strided
 
 STRIP = 8
@@ -294,23 +294,8 @@ class _Builder:
             left = Strided(self._name("a"), self._dim("t0") * stride, stride, Dim.of(1))
         else:
             left = replace(lhs, base=lhs.base + row * lhs.row + self._dim("k0") * lhs.col)
-        return Micro(
-            rows=Index(self._dim("t1") - self._dim("t0")),
-            width=self.b.width,
-            inner=Index(self._dim("length")),
-            a=left.buffer,
-            a_offset=Index(left.base),
-            a_row=Index(left.row),
-            a_col=Index(left.col),
-            b=panel.buffer,
-            b_offset=Index(panel.base),
-            b_row=Index(panel.row),
-            c=out.buffer,
-            c_offset=Index(out.base),
-            c_row=Index(out.row),
-            accumulate=_compare("gt", self._dim("kb"), Dim.of(0)),
-            dtype=self.c.dtype,
-        )
+        rows, later = self._dim("t1") - self._dim("t0"), _compare("gt", self._dim("kb"), Dim.of(0))
+        return micro(rows, self._dim("length"), left, panel, out, width=self.b.width, accumulate=later, c=self.c)
 
     def _tile_offset(self) -> Dim:
         """Where the tile is in the block of C: panel by panel, each of adjacent rows."""
