@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -136,3 +137,20 @@ def test_without_weights_they_are_given_at_load(tmp_path: Path) -> None:
         loaded = load(tmp_path / "a.pliant", weights)
         for given in inputs(example):
             assert_right(example, weights, given, loaded(**given), given)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("torch_bert.py", r"batch \d+, length +\d+: largest difference from torch \d\.\de-0[5-9]"),
+        ("torch_llama_decode.py", r"batch \d, prompt of \d+: +\d+ tokens/s \(torch eager \d+\), 100% the same"),
+    ],
+)
+def test_examples_from_torch_say_what_torch_says(file: str, said: str) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    done = subprocess.run([sys.executable, ROOT / "examples" / file], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("batch")]
+    assert len(lines) >= 3
+    assert all(re.fullmatch(said, line) for line in lines), done.stdout

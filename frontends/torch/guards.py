@@ -16,7 +16,7 @@ from ...ir.diagnostics import CompileError
 from ...ir.dims import Dim
 from ...ir.facts import Compare, Fact, Facts, InRange
 from .guard_text import GuardText, Unrelated, inputs_of
-from .retrace import asked_by_operators, shape_env
+from .retrace import asked_by_operators, is_of_data, shape_env
 from .sizes import Sizes
 
 _LIBRARY = Path(torch.__file__).parent
@@ -65,7 +65,8 @@ def _asserted(program: Any, sizes: Sizes) -> Iterator[Guard]:
         if node.op == "call_function" and str(node.target) == "aten._assert_scalar.default":
             condition = node.args[0]
             value = condition.meta["val"] if hasattr(condition, "meta") else condition
-            if isinstance(value, torch.SymBool):
+            # A size of data is refused where it is used: what is asserted of it adds nothing.
+            if isinstance(value, torch.SymBool) and not any(map(is_of_data, value.node.expr.free_symbols)):
                 for fact in sizes.facts(value.node.expr):
                     yield Guard(fact, True)
 

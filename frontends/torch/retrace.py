@@ -26,6 +26,11 @@ _OF_DATA = re.compile(r"(u|zuf)\d+")
 Range = tuple[int, int | None]
 
 
+def is_of_data(symbol: Any) -> bool:
+    """Whether torch's symbol is a size that depends on data."""
+    return _OF_DATA.fullmatch(str(symbol)) is not None
+
+
 def shape_env(program: Any) -> Any:
     """The environment that the program was traced in, None for a program without symbolic sizes."""
     for node in program.graph.nodes:
@@ -53,7 +58,7 @@ class _Fresh:
             if isinstance(getattr(before, counter, None), int):
                 setattr(self.environment, counter, getattr(before, counter))  # names of sizes of data are not reused
         for symbol, known in getattr(before, "var_to_range", {}).items():
-            if _OF_DATA.fullmatch(str(symbol)):
+            if is_of_data(symbol):
                 self.environment.constrain_symbol_range(symbol, known.lower, known.upper)
         self.mode = FakeTensorMode(shape_env=self.environment, allow_non_fake_inputs=True, export=True)
 

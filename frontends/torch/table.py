@@ -62,7 +62,6 @@ LEFT_OUT: Mapping[str, str] = {
     "aten.complex.default": _COMPLEX,
     "aten._native_batch_norm_legit.default": "it changes running statistics in place: export in inference mode",
     "aten.atan2.out": "it writes into a tensor given: exported programs do not",
-    "aten.sym_storage_offset.default": "tensors here have no storage that is seen",
     "aten.resize_.default": "it changes a tensor's memory in place: exported programs do not",
     "higher_order.cond": "control flow is not supported yet",
     "higher_order.while_loop": "control flow is not supported yet",
@@ -72,7 +71,15 @@ LEFT_OUT: Mapping[str, str] = {
 }
 """Operators that are known and not supported, with the reason."""
 
-SIZES = frozenset({"aten.sym_numel.default", "aten.sym_size.int", "aten.sym_stride.int", "aten.sym_size.default"})
+SIZES = frozenset(
+    {
+        "aten.sym_numel.default",
+        "aten.sym_size.default",
+        "aten.sym_size.int",
+        "aten.sym_storage_offset.default",  # in assertions that tracing adds
+        "aten.sym_stride.int",
+    }
+)
 """Operators whose results are sizes: torch's own shape propagation has them."""
 
 IGNORED = frozenset(

@@ -140,13 +140,19 @@ class Walker:
         for node in graph_module.graph.nodes:
             place = place_of(node)
             self.b.span = place.span if place else None
-            if node.op == "call_function":
+            if node.op == "call_function" and not self._is_size(node):
                 self.values[self.written.get(node, node)] = self._call(node, graph_module)
             elif node.op == "get_attr":
                 self.values.setdefault(node, getattr(graph_module, node.target, None))
             elif node.op == "output":
                 return tuple(self._checked(self.value(a)) for a in node.args[0])
         return ()
+
+    def _is_size(self, node: Any) -> bool:
+        """Whether it is arithmetic of sizes: done where it is asked for, as torch's assertions need not be."""
+        if node.target is operator.getitem and isinstance(self.values.get(node.args[0]), (tuple, list)):
+            return False
+        return target_name(node.target) in SIZES or _only_sizes(node)
 
     def _checked(self, result: Any) -> Any:
         """A result, given where all that was asserted until then holds."""
@@ -188,8 +194,6 @@ class Walker:
             return self._region(*region)
         if node.target is operator.getitem and isinstance(self.values.get(node.args[0]), (tuple, list)):
             return self.values[node.args[0]][node.args[1]]
-        if name in SIZES or _only_sizes(node):
-            return self._symbolic(node.meta["val"])
         if not has_row(node):
             raise missing_error([(name, place_of(node))])
         context = Context(self.b, name, self._types(node), _used(node))
