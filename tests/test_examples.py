@@ -148,7 +148,8 @@ def test_without_weights_they_are_given_at_load(tmp_path: Path) -> None:
 )
 def test_examples_from_torch_say_what_torch_says(file: str, said: str) -> None:
     pytest.importorskip("torch")
-    pytest.importorskip("transformers")
+    if "bert" in file:
+        pytest.importorskip("transformers")
     done = subprocess.run([sys.executable, ROOT / "examples" / file], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("batch")]
