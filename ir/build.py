@@ -13,13 +13,13 @@ of that name, infers its type at once and returns the value.  Composite ops are 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from .build_values import attribute, nested
 from .diagnostics import CompileError, Span, error
 from .dims import Dim
-from .facts import Facts
+from .facts import Fact, Facts
 from .graph import (
     Apply,
     Bind,
@@ -149,13 +149,11 @@ class ModuleBuilder:
         self._consts: list[Const] = []
         self._functions: list[FunctionBuilder] = []
 
-    def weight(self, name: str, type: str | TensorType, where: Iterable[str] = ()) -> GlobalRef:
+    def weight(self, name: str, type: str | TensorType, where: Iterable[str | Fact] = ()) -> GlobalRef:
         """Declares a weight; symbols of its type are in scope in all functions declared after it."""
-        from .parser import parse_facts
-
         t = _tensor_type(type)
         symbols = symbols_of(t).union(*(symbols_of(w.type) for w in self._weights))
-        facts = tuple(f for text in where for f in parse_facts(text, symbols))
+        facts = _facts(where, symbols)
         self._weights.append(Weight(name, t, facts))
         return GlobalRef(name)
 
@@ -169,7 +167,7 @@ class ModuleBuilder:
         self,
         name: str,
         params: Mapping[str, str | Type],
-        where: Iterable[str] = (),
+        where: Iterable[str | Fact] = (),
         likely: Mapping[str, Sequence[int]] | None = None,
         results: Sequence[str | Type] | None = None,
     ) -> FunctionBuilder:
@@ -204,14 +202,12 @@ class FunctionBuilder(Builder):
         module: Module,
         name: str,
         params: tuple[Param, ...],
-        where: tuple[str, ...],
+        where: tuple[str | Fact, ...],
         likely: tuple[Likely, ...],
         results: tuple[Type, ...] | None,
     ) -> None:
-        from .parser import parse_facts
-
         symbols = module_scope(module).symbols.union(*(symbols_of(p.type) for p in params))
-        facts = tuple(f for text in where for f in parse_facts(text, symbols))
+        facts = _facts(where, symbols)
         self.name = name
         self.returned = False
         self._function = Function(name, params, results or (), facts, likely, Block((), ()))
@@ -240,22 +236,32 @@ class FunctionBuilder(Builder):
 
         return parse_dim(text, self._infer.symbols)
 
-    def match_cast(self, x: Given, type: str | Type, where: Iterable[str] = ()) -> Var:
+    def match_cast(self, x: Given, type: str | Type, where: Iterable[str | Fact] = ()) -> Var:
         """Asserts a type at run time; symbols new in it are bound."""
-        from .parser import parse_facts
-
         t = _type(type)
-        facts = tuple(f for text in where for f in parse_facts(text, symbols_of(t) | self._infer.symbols))
+        facts = _facts(where, symbols_of(t) | self._infer.symbols)
         (value,) = self._append(MatchCast(Target(self.fresh(), t), _operand(x), facts))
         return value
 
-    def bind(self, symbol: str, x: Given, where: Iterable[str] = ()) -> Dim:
+    def bind(self, symbol: str, x: Given, where: Iterable[str | Fact] = ()) -> Dim:
         """Makes a size of an i64[] parameter, checked at the call: the symbol."""
-        from .parser import parse_facts
-
-        facts = tuple(f for text in where for f in parse_facts(text, {symbol, *self._infer.symbols}))
+        facts = _facts(where, {symbol, *self._infer.symbols})
         self._append(Bind(symbol, _operand(x), facts))
         return Dim.of(symbol)
+
+    def assume(self, fact: Fact) -> None:
+        """One more fact, checked at every call where its symbols become known; what follows may rely on it.
+
+        ValueError for a fact of symbols that the function does not bind.
+        """
+        if not fact.symbols <= self._infer.symbols:
+            raise ValueError(f"nothing binds all symbols of {fact}")
+        self.facts = self._infer.facts = self.facts.add(fact)
+        for at, statement in reversed(list(enumerate(self.statements))):
+            if isinstance(statement, Bind) and statement.symbol in fact.symbols:
+                self.statements[at] = replace(statement, facts=(*statement.facts, fact))
+                return
+        self._function = replace(self._function, facts=(*self._function.facts, fact))
 
     def call(self, function: str, *operands: Given, results: int = 1) -> Var | tuple[Var, ...]:
         """Calls a function built before; `results` is how many values it returns."""
@@ -300,6 +306,13 @@ class FunctionBuilder(Builder):
             assert target.type is not None
             self.types[target.name] = target.type
         return tuple(Var(t.name) for t in targets_of(typed))
+
+
+def _facts(given: Iterable[str | Fact], symbols: Collection[str]) -> tuple[Fact, ...]:
+    """Facts, read where they are text."""
+    from .parser import parse_facts
+
+    return tuple(f for g in given for f in (parse_facts(g, set(symbols)) if isinstance(g, str) else (g,)))
 
 
 def _result(value: Given | tuple[Given, ...]) -> Operand:

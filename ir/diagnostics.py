@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .facts import Fact
 
 
 @dataclass(frozen=True, order=True)
@@ -26,7 +30,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One problem.  `notes` say why, `helps` say what to do."""
+    """One problem.  `notes` say why, `helps` say what to do; `wanted` are the facts whose want it is."""
 
     message: str
     span: Span | None = None
@@ -34,6 +38,7 @@ class Diagnostic:
     notes: tuple[str, ...] = ()
     helps: tuple[str, ...] = ()
     severity: str = "error"
+    wanted: tuple[Fact, ...] = field(default=(), compare=False)
 
     def render(self, sources: Mapping[str, str] | None = None) -> str:
         """Text for a terminal; `sources` maps file names to their text (a missing one loses only the excerpt)."""

@@ -52,11 +52,19 @@ class InferContext:
     operands: tuple[str, ...] = ()
     origins: dict[str, str] = field(default_factory=dict)  # symbol -> "n was bound by x: f32[n, 64] at f.ir:3:12"
 
-    def fail(self, message: str, *, label: str = "", help: str = "", symbols: Iterable[str] = ()) -> CompileError:
-        """The error to raise; says where each symbol involved was bound."""
+    def fail(
+        self,
+        message: str,
+        *,
+        label: str = "",
+        help: str = "",
+        symbols: Iterable[str] = (),
+        wanted: tuple[Fact, ...] = (),
+    ) -> CompileError:
+        """The error to raise; says where each symbol involved was bound.  Under the facts `wanted` there is none."""
         notes = tuple(self.origins[s] for s in sorted(set(symbols)) if s in self.origins)
         helps = (help,) if help else ()
-        return CompileError((Diagnostic(message, self.span, label, notes, helps),))
+        return CompileError((Diagnostic(message, self.span, label, notes, helps, wanted=wanted),))
 
     def name(self, position: int) -> str:
         """How the user wrote the operand."""
@@ -69,6 +77,7 @@ class InferContext:
                 f"{what} do not match: {a} against {b}",
                 help=self.facts.advice(Compare("==", a, b)),
                 symbols=a.symbols | b.symbols,
+                wanted=(Compare("==", a, b),),
             )
 
     def require(self, ok: bool, message: str, *, help: str = "") -> None:
@@ -127,6 +136,7 @@ class InferContext:
             label=f"dimension {dim}: {shown}",
             help=f"{say}, or broadcast one of them" if say else "",
             symbols=a.symbols | b.symbols,
+            wanted=(Compare("==", a, b),),
         )
 
 

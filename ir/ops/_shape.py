@@ -47,7 +47,7 @@ def require_fact(ctx: InferContext, fact: Fact, message: str, instead: str = "")
     if ctx.facts.prove(fact):
         return
     helps = (ctx.facts.advice(fact), instead)
-    raise ctx.fail(message, help=", or ".join(h for h in helps if h), symbols=fact.symbols)
+    raise ctx.fail(message, help=", or ".join(h for h in helps if h), symbols=fact.symbols, wanted=(fact,))
 
 
 def require_size(ctx: InferContext, size: Dim, what: str) -> None:
@@ -58,6 +58,7 @@ def require_size(ctx: InferContext, size: Dim, what: str) -> None:
 def require_sizes(ctx: InferContext, t: TensorType, shape: tuple[Dim, ...], position: int) -> None:
     """Refuses an operand that does not broadcast to `shape`."""
     tail = shape[len(shape) - t.rank :]
+    wrong: list[Compare] = []
     if t.rank <= len(shape):
         wrong = [
             Compare("==", d, s) for d, s in zip(t.dims, tail, strict=True) if d != ONE and not ctx.facts.prove_eq(d, s)
@@ -72,6 +73,7 @@ def require_sizes(ctx: InferContext, t: TensorType, shape: tuple[Dim, ...], posi
         label=f"{ctx.name(position)} is {t}",
         help=say,
         symbols=symbols,
+        wanted=tuple(wrong),
     )
 
 

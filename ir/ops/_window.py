@@ -73,6 +73,7 @@ def want_not_negative(ctx: InferContext, axis: int, size: Dim, steps: Dim, strid
         label=f"{ctx.name(0)} is smaller than the window unless more is known",
         help=help,
         symbols=steps.symbols,
+        wanted=(goal,),
     )
 
 

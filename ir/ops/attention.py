@@ -82,6 +82,7 @@ class Attention(BlockOp):
                 f"the heads of k in `attention` must divide those of q: {kv_heads} against {heads}",
                 help=", or ".join(h for h in (equal, divides) if h),
                 symbols=heads.symbols | kv_heads.symbols,
+                wanted=(InRange(kv_heads, 1), Compare("==", heads % kv_heads, 0)),
             )
 
     def _check_mask(self, ctx: InferContext, mask: TensorType | None, q: TensorType, k: TensorType) -> None:

@@ -84,6 +84,7 @@ class ConvAttributes:
                     f"the kernel of `{ctx.op_name}` may be empty: axis {axis + 2} of {ctx.name(1)} has size {size}",
                     help=ctx.facts.advice(InRange(size, 1)),
                     symbols=size.symbols,
+                    wanted=(InRange(size, 1),),
                 )
         return self.windows(x, w)
 
@@ -95,6 +96,7 @@ def want_groups(ctx: InferContext, channels: Dim, groups: int, which: str) -> No
             f"`{ctx.op_name}` cannot divide {channels} {which} channels into {groups} equal groups",
             help=ctx.facts.advice(Compare("==", channels % groups, 0)),
             symbols=channels.symbols,
+            wanted=(Compare("==", channels % groups, 0),),
         )
 
 

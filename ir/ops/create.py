@@ -72,6 +72,7 @@ class Arange(Generator):
                 f"the step of `arange` must be known to be above or below 0; it is {step}",
                 help=ctx.facts.advice(Compare(">=", step, 1)),
                 symbols=step.symbols,
+                wanted=(Compare(">=", step, 1),),
             )
         return TensorType(self.dtype, (size,))
 

@@ -225,6 +225,7 @@ class GroupNorm(Normalisation):
                 f"`group_norm` cannot divide {channels} channels into {self.groups} equal groups",
                 help=ctx.facts.advice(Compare("==", channels % self.groups, 0)),
                 symbols=channels.symbols,
+                wanted=(Compare("==", channels % self.groups, 0),),
             )
         return self.check(ctx, operands, (channels,))
 

@@ -244,6 +244,7 @@ class AdaptivePool(ElementOp):
                     label=f"{ctx.name(0)} is {x}",
                     help=ctx.facts.advice(InRange(size, 1)),
                     symbols=size.symbols,
+                    wanted=(InRange(size, 1),),
                 )
         return TensorType(x.dtype, (*x.dims[:2], *outputs))
 

@@ -61,6 +61,7 @@ def want_elements(ctx: InferContext, x: TensorType, axes: Iterable[int], way_out
                 label=f"{ctx.name(0)} is {x}",
                 help=f"{fact}{way_out}",
                 symbols=size.symbols,
+                wanted=(InRange(size, 1),),
             )
 
 

@@ -66,6 +66,7 @@ class Reshape(AliasOp):
                 message + f"which {rest} may not divide",
                 help=self._division_help(ctx, x.size, rest),
                 symbols=x.size.symbols | rest.symbols,
+                wanted=(Compare("!=", rest, 0), Compare("==", x.size % rest, 0)),
             )
         return (*dims[:free], found, *dims[free + 1 :])
 
@@ -84,6 +85,7 @@ class Reshape(AliasOp):
             f"`reshape` keeps the number of elements: {ctx.name(0)} is {x} of {x.size}, {listed(dims)} has {size}",
             help=ctx.facts.advice(goal),
             symbols=goal.symbols,
+            wanted=(goal,),
         )
 
     def reference(self, *operands: Array | None) -> Array:
