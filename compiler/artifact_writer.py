@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..ir.loops import Kernel as LoopKernel
 from ..runtime import Artifact
 from ..runtime.artifact import raw_bytes
 from ..runtime.contract import Check, Contract, Frame, Function, Kernel, Machine, Step, Tensor
+from ..runtime.dtypes import numpy_dtype
 from ..runtime.layout import FRAME_ABI
 from .codegen.host import HostCode, HostFunction
 from .codegen.host_layout import FrameLayout, slots_of
@@ -32,15 +34,34 @@ class TargetInfo(Protocol):
     def features(self) -> tuple[str, ...]: ...
 
 
+def describe(program: Program, host_code: HostCode, target_info: TargetInfo, producer: str = "") -> Contract:
+    """What the runtime must know of a program; the members that hold code and data come later, in `build_artifact`."""
+    return Contract(
+        producer,
+        FRAME_ABI,
+        Machine(target_info.triple, target_info.cpu, tuple(target_info.features)),
+        tuple(_tensor(t) for t in program.weights),
+        tuple(_tensor(t, f"consts/{t.name}") for t in program.consts),
+        tuple(_kernel(k) for k in program.kernels),
+        None if host_code.load is None else _function(host_code.load),
+        tuple(_function(f) for f in host_code.functions),
+        (),
+        None,
+        {},
+    )
+
+
+def sealed(host_code: HostCode, contract: Contract) -> str:
+    """The text of the host code, with the symbol by which the runtime knows that the contract is its own."""
+    return f'{host_code.ir_text}\n@"{contract.seal}" = constant i8 0\n'
+
+
 def build_artifact(
-    program: Program,
-    host_code: HostCode,
+    contract: Contract,
     objects: Mapping[str, bytes],
     weights: Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] | None,
     consts: Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]],
-    target_info: TargetInfo,
     extras: Mapping[str, bytes] | None = None,
-    producer: str = "",
 ) -> Artifact:
     """Puts an artifact together in memory.
 
@@ -53,23 +74,12 @@ def build_artifact(
     pool = f"objects/{POOL_OBJECT}.o" if POOL_OBJECT in objects else None
     shapes = {}
     stored: dict[str, memoryview] = {}
-    for const in program.consts:
-        member = f"consts/{const.name}"
-        array = np.asarray(consts[const.name], const.dtype.numpy)
-        stored[member], shapes[member] = raw_bytes(array), array.shape
-    contract = Contract(
-        producer,
-        FRAME_ABI,
-        Machine(target_info.triple, target_info.cpu, tuple(target_info.features)),
-        tuple(_tensor(t) for t in program.weights),
-        tuple(_tensor(t, f"consts/{t.name}") for t in program.consts),
-        tuple(_kernel(k) for k in program.kernels),
-        None if host_code.load is None else _function(host_code.load),
-        tuple(_function(f) for f in host_code.functions),
-        tuple(name for name in members if name != pool),
-        pool,
-        shapes,
-    )
+    for const in contract.consts:
+        array = np.asarray(consts[const.name], numpy_dtype(const.dtype))
+        assert const.member is not None
+        stored[const.member], shapes[const.member] = raw_bytes(array), array.shape
+    code = tuple(name for name in members if name != pool)
+    contract = replace(contract, objects=code, pool=pool, shapes=shapes)
     artifact = Artifact(contract, {**members, **stored, **(extras or {})})
     return artifact if weights is None else artifact.with_weights(weights)
 

@@ -19,7 +19,8 @@ from ..ir.verify import verify_module
 from ..passes.lower import Lowered, lower
 from ..passes.pass_base import faults_of, run_passes
 from ..runtime import Artifact, Executable
-from .artifact_writer import build_artifact
+from ..runtime.contract import Contract
+from .artifact_writer import build_artifact, describe, sealed
 from .codegen.host import HostCode, emit_host
 from .codegen.kernel import emit_kernels
 from .codegen.llvm import assembly, compile_many, optimized_ir, resolve
@@ -79,12 +80,17 @@ class Compilation:
                 name: emit_kernels([program.kernels[i] for i in picked], self.target, picked.start)
                 for name, picked in split(program).items()
             }
-            return {"host": self.host.ir_text, "pool": pool_ir(self.target.triple.partition("-")[0]), **parts}
+            return {"host": sealed(self.host, self.contract), "pool": pool_ir(self.target.triple.partition("-")[0]), **parts}
 
     @cached_property
     def host(self) -> HostCode:
         """The host program's code."""
         return emit_host(self.program)
+
+    @cached_property
+    def contract(self) -> Contract:
+        """What the runtime must know of the program."""
+        return describe(self.program, self.host, self.target, f"pliant {version('pliant')}")
 
     def optimized(self) -> dict[str, str]:
         """LLVM IR after optimisation."""
@@ -125,14 +131,11 @@ class Compilation:
             "ir/graph.ir": print_module(self.graph).encode(),
         }
         return build_artifact(
-            self.program,
-            self.host,
+            self.contract,
             dict(zip(modules, objects, strict=True)),
             weights,
             {c.name: const_array(c) for c in self.graph.consts},
-            self.target,
             extras,
-            producer=f"pliant {version('pliant')}",
         )
 
 

@@ -17,7 +17,7 @@ from .codec import MalformedError, decode, encode
 from .container import Buffer
 from .contract import Contract, Tensor
 from .cpu import require_machine
-from .dtypes import is_dtype, numpy_dtype
+from .dtypes import numpy_dtype
 from .errors import LoadError
 from .layout import FRAME_ABI
 from .weights import Weights, as_weight, given_weights
@@ -37,12 +37,13 @@ class Artifact:
     source: str = "the artifact"
 
     @staticmethod
-    def open(path: str | os.PathLike[str], *, verify: bool = True) -> Artifact:
+    def open(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True) -> Artifact:
         """Reads a file; LoadError when it is damaged or of another format. Whether it runs here is not looked at.
 
-        `verify=False` leaves out the checksums of code and weights.
+        `verify=False` leaves out the checksums of code and weights. `mmap=False` reads the file into memory instead of
+        mapping it: what happens to the file afterwards is then of no consequence.
         """
-        data, members = container.read(Path(path), verify=verify)
+        data, members = container.read(Path(path), verify=verify, mapped=mmap)
         try:
             contract = decode(Contract, data)
         except MalformedError as error:
@@ -64,12 +65,11 @@ class Artifact:
         missing = sorted(set(named) - self.members.keys())
         if missing:
             raise LoadError(f"{self.source} is damaged: {', '.join(missing)} is missing")
-        functions = [*contract.functions, *([contract.load] if contract.load is not None else [])]
-        tensors = [*contract.weights, *contract.consts, *(t for f in functions for t in (*f.params, *f.outputs))]
-        faults = [fault for f in functions for fault in f.faults()]
-        faults += [f"`{t.name}` has the unknown element type {t.dtype}" for t in tensors if not is_dtype(t.dtype)]
-        if faults:
-            raise LoadError(f"{self.source} is damaged: {faults[0]}")
+        fault = next(contract.faults(), None)
+        if fault is not None:
+            raise LoadError(f"{self.source} is damaged: {fault}")
+        for tensor in (*contract.weights, *contract.consts):
+            self.tensor(tensor)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it to a file, all or nothing; SaveError when that fails."""
@@ -84,7 +84,7 @@ class Artifact:
         try:
             shape = self.contract.shapes[tensor.member]
             array: Array = np.frombuffer(data, np.uint8).view(dtype).reshape(shape)
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, OverflowError) as error:
             raise LoadError(
                 f"{self.source} is damaged: `{tensor.name}` is not as the contract says: {error}"
             ) from error

@@ -6,12 +6,8 @@ It can be read with anything that reads zip files, and mapped: weights are used 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import mmap
-import os
-import secrets
 import struct
 import zipfile
 import zlib
@@ -20,7 +16,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .contract import FORMAT
-from .errors import LoadError, PliantError
+from .errors import LoadError
+from .files import SaveError, contents, replacing
+
+__all__ = ["Buffer", "SaveError", "read", "write"]
 
 Buffer = bytes | memoryview
 ALIGNMENT = 64
@@ -47,38 +46,13 @@ _DAMAGED = (
 )
 
 
-class SaveError(PliantError, OSError):
-    """An artifact could not be written; a file that was there is still as it was."""
-
-
 # -- writing
 
 
 def write(path: Path, contract: object, members: Mapping[str, Buffer]) -> None:
-    """Writes an artifact beside its final place, then moves it there, so that no reader ever sees half of one."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            _write_zip(file, contract, members)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise SaveError(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes the new name last; some file systems have no such thing."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    """Writes an artifact, all or nothing: no reader ever sees half of one. SaveError when that fails."""
+    with replacing(path) as file:
+        _write_zip(file, contract, members)
 
 
 def _write_zip(file: BinaryIO, contract: object, members: Mapping[str, Buffer]) -> None:
@@ -106,17 +80,16 @@ def _add(archive: zipfile.ZipFile, file: BinaryIO, name: str, data: memoryview) 
 # -- reading
 
 
-def read(path: Path, *, verify: bool = True) -> tuple[dict[str, Any], dict[str, memoryview]]:
-    """The contract and the members, which are views of the mapped file.
+def read(path: Path, *, verify: bool = True, mapped: bool = True) -> tuple[dict[str, Any], dict[str, memoryview]]:
+    """The contract and the members, which are views of the mapped file, or of its bytes in memory.
 
     LoadError when the file is no artifact, damaged, or of another format. `verify=False` skips the checksums of the
     members (not that of the contract).
     """
     try:
-        with open(path, "rb") as file:
-            mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            with zipfile.ZipFile(file) as archive:
-                views = dict(_members(archive, mapped))
+        data = contents(path, mapped=mapped)
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            views = dict(_members(archive, data))
     except FileNotFoundError:
         raise LoadError(f"{path} does not exist") from None
     except IsADirectoryError:
@@ -128,7 +101,7 @@ def read(path: Path, *, verify: bool = True) -> tuple[dict[str, Any], dict[str, 
     return _checked(path, views, verify)
 
 
-def _members(archive: zipfile.ZipFile, mapped: memoryview) -> Iterator[tuple[str, memoryview]]:
+def _members(archive: zipfile.ZipFile, data: memoryview) -> Iterator[tuple[str, memoryview]]:
     seen = set[str]()
     for info in archive.infolist():
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or info.compress_size != info.file_size:
@@ -137,11 +110,11 @@ def _members(archive: zipfile.ZipFile, mapped: memoryview) -> Iterator[tuple[str
             raise ValueError(f"`{info.filename}` is there twice")
         seen.add(info.filename)
         header = info.header_offset
-        name, extra = struct.unpack_from("<HH", mapped, header + 26)
+        name, extra = struct.unpack_from("<HH", data, header + 26)
         start = header + _LOCAL_HEADER + name + extra
-        if bytes(mapped[header : header + 4]) != b"PK\3\4" or start + info.file_size > len(mapped):
+        if bytes(data[header : header + 4]) != b"PK\3\4" or start + info.file_size > len(data):
             raise ValueError(f"`{info.filename}` lies outside the file")
-        view = mapped[start : start + info.file_size]
+        view = data[start : start + info.file_size]
         if info.filename == CONTRACT and zlib.crc32(view) != info.CRC:
             raise ValueError("the checksum of the contract is wrong")
         yield info.filename, view

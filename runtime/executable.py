@@ -17,7 +17,7 @@ from .function import Entry, Function
 from .layout import SERIAL_RUN_SYMBOL, Slot
 from .link import Image, link
 from .process import PROCESS
-from .weights import Weights
+from .weights import Weights, given_weights
 
 _MAIN = "main"
 _ALIGNMENT = 64
@@ -113,18 +113,25 @@ class Executable:
         return self.artifact.inspect()
 
 
-def load(path: str | os.PathLike[str], weights: Weights | None = None, *, verify: bool = True) -> Executable:
+def load(
+    path: str | os.PathLike[str], weights: Weights | None = None, *, verify: bool = True, mmap: bool = True
+) -> Executable:
     """Loads an artifact from a file. LoadError when it is damaged, made for another machine, or lacks weights.
 
     `weights` is a mapping of names to arrays or the path of a `.safetensors` file; weights in the artifact need not be
     given. `verify=False` leaves out the checksums of code and weights.
+
+    Files are mapped: one that is cut short in place while it is in use ends the process (SIGBUS), as with every mapped
+    file; one that is replaced, as everything here writes them, is safe. `mmap=False` reads them into memory instead.
     """
-    return Executable(Artifact.open(path, verify=verify), weights)
+    return Executable(Artifact.open(path, verify=verify, mmap=mmap), given_weights(weights, mapped=mmap))
 
 
 def _load(artifact: Artifact, weights: dict[str, Array]) -> dict[str, Function]:
     contract = artifact.contract
     image = link({name: artifact.members[name] for name in contract.objects})
+    if contract.seal not in image.symbols:
+        raise LoadError(f"{artifact.source} is damaged: its contract is not the one that its code was made with")
     arrays: dict[tuple[str, str], Array] = {("weight", name): array for name, array in weights.items()}
     for tensor in contract.consts:
         stored = artifact.tensor(tensor)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 
-FRAME_ABI = 1
+FRAME_ABI = 2
 POOL_ABI = 1
 WORD = 8
 
@@ -107,3 +107,4 @@ CONTROL_BYTES = 64
 STATE_BYTES = 4096
 POOL_RUN_SYMBOL = f"pliant.pool.run.v{POOL_ABI}"
 SERIAL_RUN_SYMBOL = "pliant.serial.run"
+SEAL_PREFIX = "pliant.contract."  # and the fingerprint of the contract that the code was made with

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import mmap
 import os
 import struct
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from .arrays import Array, Parameter
 from .contract import Tensor
 from .dtypes import numpy_dtype
 from .errors import CallError, LoadError
+from .files import contents
 
 Weights = Mapping[str, Any] | str | os.PathLike[str]
 
@@ -36,7 +36,7 @@ _SAFETENSORS = {
 _MAX_HEADER = 100_000_000
 
 
-def given_weights(weights: Weights | None) -> Mapping[str, Any]:
+def given_weights(weights: Weights | None, *, mapped: bool = True) -> Mapping[str, Any]:
     """The arrays by name; LoadError when the file cannot be read."""
     if weights is None:
         return {}
@@ -48,7 +48,7 @@ def given_weights(weights: Weights | None) -> Mapping[str, Any]:
         kind = type(weights).__name__
         said = f"weights are given as a {kind}; a mapping of names to arrays or a .safetensors file is needed"
         raise LoadError(said) from None
-    return read_safetensors(path)
+    return read_safetensors(path, mapped=mapped)
 
 
 def as_weight(tensor: Tensor, value: Any) -> Array:
@@ -62,19 +62,20 @@ def as_weight(tensor: Tensor, value: Any) -> Array:
         raise LoadError(str(error)) from error
 
 
-def read_safetensors(path: Path) -> dict[str, Array]:
-    """The arrays of a safetensors file, read-only views of the mapped file. Arrays of unknown types are left out.
+def read_safetensors(path: Path, *, mapped: bool = True) -> dict[str, Array]:
+    """The arrays of a safetensors file, read-only views of the mapped file, or of its bytes in memory.
+
+    Arrays of unknown types are left out.
 
     The format: eight bytes with the length of a JSON header, the header, the data; offsets count from the data's start.
     """
     try:
-        with open(path, "rb") as file:
-            mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        (length,) = struct.unpack_from("<Q", mapped)
-        if length > min(len(mapped) - 8, _MAX_HEADER):
+        whole = contents(path, mapped=mapped)
+        (length,) = struct.unpack_from("<Q", whole)
+        if length > min(len(whole) - 8, _MAX_HEADER):
             raise ValueError("its header is longer than the file")
-        header = json.loads(bytes(mapped[8 : 8 + length]))
-        data = mapped[8 + length :]
+        header = json.loads(bytes(whole[8 : 8 + length]))
+        data = whole[8 + length :]
         return {
             name: _array(name, entry, data)
             for name, entry in header.items()

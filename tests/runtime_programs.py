@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.compiler.artifact_writer import build_artifact
+from pliant.compiler.artifact_writer import build_artifact, describe, sealed
 from pliant.compiler.codegen.host import emit_host
 from pliant.compiler.codegen.llvm import compile_ir, resolve
 from pliant.compiler.codegen.pool import pool_ir
@@ -73,13 +73,14 @@ def build(
 ) -> Artifact:
     """The artifact of a program whose kernels are given as LLVM IR."""
     code = emit_host(program)
-    objects = {"host": compiled(code.ir_text)}
+    contract = describe(program, code, host_target(), "test")
+    objects = {"host": compiled(sealed(code, contract))}
     if kernels:
         objects["kernels"] = compiled(kernels)
     if pool:
         objects["pool"] = pool_object()
     extras = {"plan.json": b"{}"}
-    return build_artifact(program, code, objects, weights, consts or {}, host_target(), extras, "test")
+    return build_artifact(contract, objects, weights, consts or {}, extras)
 
 
 def executable(program: Program, kernels: str = "", **rest: Any) -> Executable:
