@@ -101,7 +101,8 @@ def main(file: str, part: int, parts: int) -> None:
     for number, (place, value) in enumerate(mutations(contract)):
         if number % parts != part:
             continue
-        print(number, place, ascii(value)[:80], flush=True)
+        sys.stdout.write(f"{number} {place} {ascii(value)[:80]}\n")
+        sys.stdout.flush()
         container.write(path, changed(contract, place, value), members)
         try:
             results = use(load(path))
@@ -110,7 +111,7 @@ def main(file: str, part: int, parts: int) -> None:
         else:
             loaded += 1
             assert all(np.array_equal(a, b) for a, b in zip(results, expected, strict=True))
-    print("done", refused, loaded)
+    sys.stdout.write(f"done {refused} {loaded}\n")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ import contextlib
 import json
 import os
 import random
+import stat
 import struct
 import subprocess
 import sys
+import threading
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -406,6 +408,58 @@ def test_a_file_is_written_whole_or_not_at_all(plain: Path, tmp_path: Path, monk
     exe.save(path)
     assert path.read_bytes() == plain.read_bytes()
     assert os.listdir(tmp_path) == ["x.pliant"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_what_is_no_regular_file_is_written_into_and_stays(plain: Path, tmp_path: Path) -> None:
+    exe, data = load(plain), plain.read_bytes()
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target"
+    os.mkfifo(pipe)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    exe.save(pipe)
+    reader.join()
+    assert received == [data]
+    assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+    refused(pipe, "no regular file")  # and does not wait for a writer
+
+    for before in (None, b"before"):
+        if before is not None:
+            target.write_bytes(before)
+            target.chmod(0o640)
+        link.unlink(missing_ok=True)
+        link.symlink_to("target")
+        exe.save(link)
+        assert link.is_symlink()
+        assert target.read_bytes() == data
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    link.unlink()
+    link.symlink_to("link")
+    with pytest.raises(SaveError, match=r"link cannot be written: Too many levels"):
+        exe.save(link)
+    with pytest.raises(SaveError, match=r"cannot be written: Is a directory"):
+        exe.save(tmp_path)
+    exe.save(tmp_path / ("x" * 255))  # as long as a name may be
+    if Path("/dev/full").is_char_device():
+        link.unlink()
+        link.symlink_to("/dev/full")
+        with pytest.raises(SaveError, match=r"link cannot be written: No space left"):
+            exe.save(link)
+        assert Path("/dev/full").is_char_device()
+
+
+def test_a_file_cut_short_in_place_does_no_harm_where_it_was_read_into_memory(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    path, weights = tmp_path / "x.pliant", tmp_path / "w.safetensors"
+    weighted_artifact().save(path)
+    save_file({"up": up()}, weights)
+    exe = load(path, weights, mmap=False)
+    for file in (path, weights):
+        os.truncate(file, 0)
+    check(exe, up())
+    assert exe.artifact.inspect()["members"]["consts/bias"] == 4
 
 
 # -- without a compiler
