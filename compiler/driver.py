@@ -80,7 +80,8 @@ class Compilation:
                 name: emit_kernels([program.kernels[i] for i in picked], self.target, picked.start)
                 for name, picked in split(program).items()
             }
-            return {"host": sealed(self.host, self.contract), "pool": pool_ir(self.target.triple.partition("-")[0]), **parts}
+            arch = self.target.triple.partition("-")[0]
+            return {"host": sealed(self.host, self.contract), "pool": pool_ir(arch), **parts}
 
     @cached_property
     def host(self) -> HostCode:
