@@ -60,7 +60,8 @@ Given = Operand | bool | int | float | Dim | None
 class Builder:
     """Appends statements to a block.  `types` maps the names in scope to types and is added to.
 
-    Names it makes start with `prefix`, and are none of `taken` (symbols, names that come later).
+    Names it makes start with `prefix`, and are none of `taken` (symbols, names that come later).  `trusted`: what it
+    appends is right if its facts show it or not (see `InferContext`).
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Builder:
         globals_: dict[str, TensorType],
         prefix: str = "t",
         taken: Collection[str] = (),
+        trusted: bool = False,
     ) -> None:
         self.facts = facts
         self.types = types
@@ -79,6 +81,7 @@ class Builder:
         self._prefix = prefix
         self._taken = taken
         self._count = 0
+        self._trusted = trusted
 
     def type(self, operand: Operand) -> TensorType:
         """The type of a tensor operand."""
@@ -108,7 +111,7 @@ class Builder:
     def apply(self, op: Op, *operands: Given, names: tuple[str, ...] = ()) -> Var | tuple[Var, ...]:
         """Appends `op` applied to `operands`; one Var, or a tuple for ops with several results."""
         given = tuple(_operand(o) for o in operands)
-        typed, results = infer_apply(op, given, self._type_of, self.facts, self.span)
+        typed, results = infer_apply(op, given, self._type_of, self.facts, self.span, trusted=self._trusted)
         targets: list[Target] = []
         for i, t in enumerate(results):
             name = names[i] if names else self.fresh()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from .diagnostics import Span
@@ -10,7 +10,7 @@ from .dims import Dim
 from .facts import Facts
 from .graph import DimValue, GlobalRef, Literal, NoneValue, Operand, TupleValue, Var
 from .op import InferContext, Op
-from .types import DType, TensorType, Type
+from .types import DType, TensorType, TupleType, Type
 
 
 def infer_apply(
@@ -20,13 +20,15 @@ def infer_apply(
     facts: Facts,
     span: Span | None = None,
     origins: dict[str, str] | None = None,
+    trusted: bool = False,
 ) -> tuple[tuple[Operand, ...], tuple[TensorType, ...]]:
     """Operands with the dtypes of their literals filled in, and the result types.
 
-    `type_of` gives the type of a Var or GlobalRef.  Raises CompileError with the op's own message.
+    `type_of` gives the type of a Var or GlobalRef; `trusted` is said at `InferContext`.  Raises CompileError with the
+    op's own message.
     """
     flat = flatten(operands)
-    ctx = InferContext(facts, op.name, span, tuple(map(text_of, flat)), origins or {})
+    ctx = InferContext(facts, op.name, span, tuple(map(text_of, flat)), origins or {}, trusted)
     check_count(ctx, op, len(flat))
     types: list[TensorType | None] = [None] * len(flat)
     for i, operand in enumerate(flat):
@@ -55,6 +57,19 @@ def infer_apply(
         typed.append(operand)
     result = op.infer(ctx, *types)
     return tuple(typed), result if isinstance(result, tuple) else (result,)
+
+
+def operand_type(operand: Operand, values: Mapping[str, Type], globals_: Mapping[str, Type]) -> Type:
+    """The type of an operand of a typed function, whose values and globals have these."""
+    if isinstance(operand, Var):
+        return values[operand.name]
+    if isinstance(operand, GlobalRef):
+        return globals_[operand.name]
+    if isinstance(operand, TupleValue):
+        return TupleType(tuple(operand_type(o, values, globals_) for o in operand.items))
+    assert isinstance(operand, (Literal, DimValue)), "an absent operand has no type"
+    assert operand.dtype is not None, "infer before this"
+    return TensorType(operand.dtype, ())
 
 
 def with_dtype(ctx: InferContext, operand: Literal | DimValue, dtype: DType | None) -> Literal | DimValue:

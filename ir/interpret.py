@@ -40,6 +40,7 @@ from .infer import flatten, text_of
 from .infer_module import infer_module
 from .infer_scope import slots
 from .op import Op
+from .size_values import misfit, size_values
 from .subs import subs_op
 from .types import DType, TensorType, TupleType, Type
 
@@ -152,6 +153,7 @@ class _Frame:
 
     def _statement(self, statement: Statement) -> Sequence[Value]:
         if isinstance(statement, Apply):
+            self._check_values(statement)
             operands = [self._tensor(o) for o in flatten(statement.operands)]
             types = [t.type for t in statement.targets]
             return run_op(subs_op(statement.op, self.symbols), operands, types, self.symbols)
@@ -171,6 +173,19 @@ class _Frame:
         assert isinstance(statement, Update), "refused by infer"
         self.updates[statement.param] = self._read(statement.operand)
         return ()
+
+    def _check_values(self, statement: Apply) -> None:
+        """Refuses sizes that do not fit the dtype that they become."""
+        for dim, dtype in size_values(statement, self._type_of):
+            fault = misfit(dim, dtype, self.symbols)
+            if fault:
+                raise InterpretError(f"`{statement.op.name}`: {fault}")
+
+    def _type_of(self, operand: Operand) -> Type:
+        """The type at this call, its sizes numbers."""
+        value = self._tensor(operand)
+        assert value is not None, "absent operands are left out"
+        return TensorType(DType.of(value.dtype), tuple(map(Dim.of, value.shape)))
 
     def _call(self, statement: CallFunction) -> list[Value]:
         callee = self.outer.module.function(statement.function)
@@ -214,6 +229,8 @@ class _Frame:
             return tuple(map(self._read, operand.items))
         assert isinstance(operand, (Literal, DimValue)), "no value"
         assert operand.dtype is not None, "inferred"
+        if isinstance(operand, DimValue) and (fault := misfit(operand.dim, operand.dtype, self.symbols)):
+            raise InterpretError(fault)
         number = operand.value if isinstance(operand, Literal) else operand.dim.evaluate(self.symbols)
         return np.asarray(number).astype(operand.dtype.numpy)
 

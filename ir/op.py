@@ -44,13 +44,22 @@ Array = np.ndarray
 
 @dataclass
 class InferContext:
-    """What a type rule may ask and say.  `op_name`, `span`, `operands` (their texts) are for messages."""
+    """What a type rule may ask and say.  `op_name`, `span`, `operands` (their texts) are for messages.
+
+    `trusted`: the operator is part of another, whose own rule has asked for all that is needed; sizes that are equal
+    or in range as a consequence need not be provable once more in the form that they take here.
+    """
 
     facts: Facts
     op_name: str
     span: Span | None = None
     operands: tuple[str, ...] = ()
     origins: dict[str, str] = field(default_factory=dict)  # symbol -> "n was bound by x: f32[n, 64] at f.ir:3:12"
+    trusted: bool = False
+
+    def holds(self, fact: Fact) -> bool:
+        """Whether a rule may rely on the fact; where it may not, the program is refused."""
+        return self.trusted or self.facts.prove(fact)
 
     def fail(
         self,
@@ -72,7 +81,7 @@ class InferContext:
 
     def require_equal(self, a: Dim, b: Dim, what: str) -> None:
         """`what` is the sentence's start: "the inner sizes of `matmul`"."""
-        if not self.facts.prove_eq(a, b):
+        if not self.holds(Compare("==", a, b)):
             raise self.fail(
                 f"{what} do not match: {a} against {b}",
                 help=self.facts.advice(Compare("==", a, b)),
@@ -123,7 +132,7 @@ class InferContext:
                     continue
                 if chosen is None:
                     chosen = s[j]
-                elif not self.facts.prove_eq(chosen, s[j]):
+                elif chosen != s[j] and not self.holds(Compare("==", chosen, s[j])):
                     raise self._mismatch(i, chosen, s[j], shapes)
             out.append(chosen if chosen is not None else one)
         return tuple(out)
@@ -185,6 +194,12 @@ class Op(ABC):
     signature: ClassVar[tuple[str, ...]] = ("x",)
     results: ClassVar[int] = 1  # 0: as many as the attributes say
     family: ClassVar[str] = ""
+    fallible: ClassVar[bool] = False  # do values of the operands decide whether the call fails? see `may_fail`
+
+    @property
+    def title(self) -> str:
+        """The operator that messages of failed checks name: what a user wrote, where this is only a part of it."""
+        return self.name
 
     @abstractmethod
     def infer(self, ctx: InferContext, *operands: TensorType | None) -> TensorType | tuple[TensorType, ...]:
@@ -196,6 +211,17 @@ class Op(ABC):
 
         `check_operands` failures that only values show (an index out of range) raise IndexError or ZeroDivisionError.
         """
+
+    def may_fail(self, operands: Sequence[Operand], types: Sequence[TensorType | None]) -> bool:
+        """Whether there are values of the operands for which the call fails.
+
+        Such an operator is run whether its result is used or not, and at the call that it stands in.
+        """
+        return self.fallible
+
+    def size_values(self, out: TensorType, types: Sequence[TensorType | None]) -> Iterable[tuple[Dim, DType]]:
+        """The sizes in its attributes and types that the operator makes values of, and of which dtype."""
+        return ()
 
     @classmethod
     @abstractmethod

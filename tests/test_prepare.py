@@ -14,7 +14,7 @@ from pliant.compiler.driver import Compilation
 from pliant.compiler.target import Target
 from pliant.ir.loops import Program
 from pliant.ir.parser import parse_module
-from pliant.runtime.errors import LoadError
+from pliant.runtime.errors import KernelError, ShapeError
 
 RNG = np.random.default_rng(7)
 
@@ -168,7 +168,7 @@ def test_what_is_not_worth_it_stays(body: str) -> None:
     assert program.load.outputs == ()
 
 
-def test_a_check_that_fails_fails_at_load() -> None:
+def test_a_check_of_weights_fails_the_calls_that_make_it_and_no_others() -> None:
     text = """
     weight @d: i64[3]
     func @main(x: i64[n, 3]) -> i64[n, 3] {
@@ -176,8 +176,97 @@ def test_a_check_that_fails_fails_at_load() -> None:
         y = add(x, q)
         return y
     }
+    func @other(x: i64[n, 3]) -> i64[n, 3] {
+        y = add(x, @d)
+        return y
+    }
     """
     exe = pliant.compile(text, weights={"d": np.array([1, 2, 3])})
     np.testing.assert_array_equal(exe(np.zeros((1, 3), np.int64)), [[12, 6, 4]])
-    with pytest.raises(LoadError, match="divides by zero"):
-        pliant.compile(text, weights={"d": np.array([1, 0, 3])})(np.zeros((1, 3), np.int64))
+    exe = pliant.compile(text, weights={"d": np.array([1, 0, 3])})
+    np.testing.assert_array_equal(exe["other"](np.zeros((1, 3), np.int64)), [[1, 0, 3]])
+    with pytest.raises(KernelError, match="divides by zero"):
+        exe(np.zeros((1, 3), np.int64))
+
+
+def test_facts_that_only_calls_check_move_nothing_to_load() -> None:
+    """With h = 2 a slice of 4 elements would read beyond the weight; the call is refused, the load is none of that."""
+    text = """
+    weight @w: f32[h]
+    func @main(x: f32[n, 4]) -> f32[n, 4] where h >= 4 {
+        s = slice(@w, axis=0, start=0, stop=4)
+        e = exp(s)
+        y = mul(x, e)
+        return y
+    }
+    """
+    w = array(6)
+    exe = pliant.compile(text, weights={"w": w})
+    np.testing.assert_allclose(exe(np.ones((2, 4), np.float32)), np.tile(np.exp(w[:4]), (2, 1)), rtol=1e-6)
+    with pytest.raises(ShapeError, match="h >= 4"):
+        pliant.compile(text, weights={"w": array(2)})(np.ones((2, 4), np.float32))
+
+
+VIEWS = {
+    "unsqueeze(@b, axis=0)": lambda b: b[None],
+    "permute(@b, axes=[1, 0])": lambda b: b.T,
+    "flip(@b, axis=0)": lambda b: b[::-1],
+    "roll(@b, shift=1, axis=0)": lambda b: np.roll(b, 1, 0),
+    "reshape(@b, shape=[1, H, H])": lambda b: b[None],
+    "triu(@b)": np.triu,
+    "mul(@b, 3.0)": lambda b: b * np.float32(3),  # no view, but too large to be kept for a row of it
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("source", ["weight", "const"])
+def test_a_view_that_is_read_at_load_and_at_call(view: str, source: str) -> None:
+    b = array(3, 3)
+    declared, h = "weight @b: f32[h, h] where h in 3..9", "h"
+    if source == "const":
+        declared, h = f"const @b: f32[3, 3] = {b.tolist()}", "3"
+    text = f"""{declared}
+    func @main(x: f32[n, {h}]) -> f32[1, n, {h}], i64[] where n in 0..3 {{
+        u = {view.replace("H", h)}
+        t = sum(u)
+        s = sigmoid(u)
+        m = max(s)
+        v = reshape(u, shape=[1, {h}, {h}])
+        r = slice(v, axis=1, start=0, stop=n)
+        a = add(x, r)
+        y = mul(a, t)
+        z = mul(y, m)
+        k = dim(x, axis=0)
+        return z, k
+    }}"""
+    exe = pliant.compile(text, weights={"b": b} if source == "weight" else None)
+    for n in (0, 1, 3):
+        x = array(n, 3)
+        u = VIEWS[view](b).reshape(1, 3, 3)
+        want = (x + u[:, :n]) * u.sum() * (1 / (1 + np.exp(-u))).max()
+        np.testing.assert_allclose(exe(x)[0], want, rtol=2e-5, atol=1e-5)
+
+
+CONSTS = {
+    "matmul(x, @c)": lambda x, c: x @ c,
+    "matmul(x, t)": lambda x, c: x @ c.T,
+    'einsum(x, @c, equation="ij,kj->ik")': lambda x, c: x @ c.T,
+    "matmul(x, e)": lambda x, c: x @ np.exp(c),
+}
+
+
+@pytest.mark.parametrize("op", CONSTS)
+def test_a_constant_is_a_factor_without_any_weights(tmp_path: Path, op: str) -> None:
+    c = array(5, 5)
+    exe = pliant.compile(f"""
+        const @c: f32[5, 5] = {c.tolist()}
+        func @main(x: f32[n, 5]) -> f32[n, 5] {{
+            t = permute(@c, axes=[1, 0])
+            e = exp(@c)
+            y = {op}
+            return y
+        }}""")
+    exe.save(tmp_path / "const.pliant")
+    for n in (0, 1, 9):
+        x = array(n, 5)
+        np.testing.assert_allclose(pliant.load(tmp_path / "const.pliant")(x), CONSTS[op](x, c), rtol=1e-4, atol=1e-4)

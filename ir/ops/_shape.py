@@ -44,7 +44,7 @@ def ones(values: int | Sequence[int]) -> tuple[int, ...]:
 
 def require_fact(ctx: InferContext, fact: Fact, message: str, instead: str = "") -> None:
     """Refuses what does not follow from the facts in scope, and says which fact would prove it."""
-    if ctx.facts.prove(fact):
+    if ctx.holds(fact):
         return
     helps = (ctx.facts.advice(fact), instead)
     raise ctx.fail(message, help=", or ".join(h for h in helps if h), symbols=fact.symbols, wanted=(fact,))
@@ -61,7 +61,9 @@ def require_sizes(ctx: InferContext, t: TensorType, shape: tuple[Dim, ...], posi
     wrong: list[Compare] = []
     if t.rank <= len(shape):
         wrong = [
-            Compare("==", d, s) for d, s in zip(t.dims, tail, strict=True) if d != ONE and not ctx.facts.prove_eq(d, s)
+            fact
+            for d, s in zip(t.dims, tail, strict=True)
+            if d not in (ONE, s) and not ctx.holds(fact := Compare("==", d, s))
         ]
         if not wrong:
             return

@@ -75,7 +75,7 @@ class Attention(BlockOp):
         facts = ctx.facts
         if facts.prove_eq(heads, kv_heads):
             return
-        if not (facts.prove_lt(0, kv_heads) and facts.prove_divisible(heads, kv_heads)):
+        if not (ctx.trusted or (facts.prove_lt(0, kv_heads) and facts.prove_divisible(heads, kv_heads))):
             equal = facts.advice(Compare("==", heads, kv_heads))
             divides = facts.advice(InRange(kv_heads, 1), Compare("==", heads % kv_heads, 0))
             raise ctx.fail(

@@ -5,17 +5,18 @@ Both operands have one dtype; nothing is promoted.  f16 and bf16 are computed in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from ..graph import Literal, Operand
 from ..loops import Const, Expr
 from ..op import Array, ElementContext, InferContext, Refused, Sample
 from ..scalar import apply, cast, const, select
 from ..types import DType, TensorType, tensor
-from ._common import FLOATS, INTS, arrays, cycled, integers, want_bool, want_float, want_int
+from ._common import FLOATS, INTS, arrays, cycled, integers, operand, want_bool, want_float, want_int
 from ._pointwise import Binary
 
 # ----------------------------------------------------------------------------------------------- arithmetic
@@ -94,6 +95,10 @@ class Division(Binary):
         quotient = apply(self.name, x, select(plain, y, const(1, y.dtype)))
         return select(plain, quotient, self.by_minus_one(x))
 
+    def may_fail(self, operands: Sequence[Operand], types: Sequence[TensorType | None]) -> bool:
+        divisor = operands[1]
+        return operand(types, 0).dtype.is_int and not (isinstance(divisor, Literal) and divisor.value != 0)
+
     def by_minus_one(self, x: Expr) -> Expr:
         """The result for the divisor -1."""
         return const(0, x.dtype)
@@ -155,6 +160,10 @@ class Pow(Binary):
             ctx.require(fine, "`pow` of integers has a negative exponent: {value}", cast(y, DType.i64))
             y = apply("maximum", y, const(0, y.dtype))
         return apply("pow", x, y)
+
+    def may_fail(self, operands: Sequence[Operand], types: Sequence[TensorType | None]) -> bool:
+        dtype, exponent = operand(types, 0).dtype, operands[1]
+        return dtype.is_int and dtype.is_signed and not (isinstance(exponent, Literal) and exponent.value >= 0)
 
     def exact(self, x: Array, y: Array) -> Array:
         if np.issubdtype(y.dtype, np.integer) and x.size and (y < 0).any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -79,6 +79,10 @@ class Arange(Generator):
     def element(self, ctx: ElementContext, out: TensorType, at: tuple[Expr, ...], *inputs: Input | None) -> Expr:
         return cast(add(index(Dim.of(self.start)), mul(at[0], index(Dim.of(self.step)))), self.dtype)
 
+    def size_values(self, out: TensorType, types: Sequence[TensorType | None]) -> Iterable[tuple[Dim, DType]]:
+        start, step = dims_of((self.start, self.step))
+        return ((start, self.dtype), (start + Dim.max(out.dims[0] - 1, 0) * step, self.dtype))
+
     def reference(self, *operands: Array | None) -> Array:
         return rounded(np.arange(whole(self.start), whole(self.stop), whole(self.step)), self.dtype)
 
@@ -127,6 +131,9 @@ class Full(Generator):
 
     def element(self, ctx: ElementContext, out: TensorType, at: tuple[Expr, ...], *inputs: Input | None) -> Expr:
         return cast(index(self.value), out.dtype) if isinstance(self.value, Dim) else const(self.value, out.dtype)
+
+    def size_values(self, out: TensorType, types: Sequence[TensorType | None]) -> Iterable[tuple[Dim, DType]]:
+        return ((self.value, out.dtype),) if isinstance(self.value, Dim) else ()
 
     def reference(self, *operands: Array | None) -> Array:
         dtype = self.dtype or _default_dtype(self.value)
@@ -291,6 +298,9 @@ class DimOp(ElementOp):
 
     def element(self, ctx: ElementContext, out: TensorType, at: tuple[Expr, ...], *inputs: Input | None) -> Expr:
         return index(operand(inputs, 0).type.dims[self.axis])
+
+    def size_values(self, out: TensorType, types: Sequence[TensorType | None]) -> Iterable[tuple[Dim, DType]]:
+        return ((operand(types, 0).dims[self.axis], DType.i64),)
 
     def reference(self, *operands: Array | None) -> Array:
         return np.asarray(operand(operands, 0).shape[self.axis], dtype=np.int64)

@@ -50,6 +50,7 @@ class Cholesky(KernelOp):
 
     name: ClassVar[str] = "cholesky"
     family: ClassVar[str] = FAMILY
+    fallible: ClassVar[bool] = True
     results: ClassVar[int] = 2
 
     check: bool = False
@@ -126,6 +127,7 @@ class Lu(KernelOp):
 
     name: ClassVar[str] = "lu"
     family: ClassVar[str] = FAMILY
+    fallible: ClassVar[bool] = True
     results: ClassVar[int] = 3
 
     check: bool = False
@@ -235,6 +237,7 @@ class PivotOrder(KernelOp):
     name: ClassVar[str] = "pivot_order"
     family: ClassVar[str] = FAMILY
     signature: ClassVar[tuple[str, ...]] = ("pivots",)
+    fallible: ClassVar[bool] = True
 
     rows: Size
     inverse: bool = False

@@ -27,6 +27,7 @@ class GatherNd(ElementOp):
     name: ClassVar[str] = "gather_nd"
     family: ClassVar[str] = "index"
     signature: ClassVar[tuple[str, ...]] = ("x", "index", "indices*")
+    fallible: ClassVar[bool] = True
 
     def infer(self, ctx: InferContext, *operands: TensorType | None) -> TensorType:
         x, *indices = (operand(operands, i) for i in range(len(operands)))
@@ -52,10 +53,11 @@ class GatherNd(ElementOp):
 
     def reference(self, *operands: Array | None) -> Array:
         x, *indices = (operand(operands, i) for i in range(len(operands)))
-        shape = np.broadcast_shapes(*(i.shape for i in indices))
-        if 0 not in shape:
-            for axis, i in enumerate(indices):
-                require_range(i, -x.shape[axis], x.shape[axis], "`gather_nd`")
+        shape = (*np.broadcast_shapes(*(i.shape for i in indices)), *x.shape[len(indices) :])
+        if 0 in shape:  # of a result of no elements there is none that an index could be wrong for
+            return np.zeros(shape, x.dtype)
+        for axis, i in enumerate(indices):
+            require_range(i, -x.shape[axis], x.shape[axis], "`gather_nd`")
         return np.array(x[tuple(i.astype(np.int64) for i in indices)])
 
     @classmethod

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..facts import Compare
 from ..loops import Expr
 from ..op import Array, Array1, InferContext, KernelBuilder, KernelOp, Refused, Sample
 from ..scalar import add, apply, const, index, mul, select, sub
@@ -172,7 +173,7 @@ class Reflect(KernelOp):
         ctx.require_equal(v.dims[-2], x.dims[-2], "the rows of `reflect`")
         for size, what in ((v.dims[-1], "columns"), (v.dims[-2], "rows")):
             ctx.require(
-                ctx.facts.prove_le(tau.dims[-1], size),
+                ctx.holds(Compare("<=", tau.dims[-1], size)),
                 f"`reflect` has {tau.dims[-1]} factors, and {size} {what} of reflections",
             )
         return x

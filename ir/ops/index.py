@@ -57,6 +57,7 @@ class Take(ElementOp):
     name: ClassVar[str] = "take"
     family: ClassVar[str] = "index"
     signature: ClassVar[tuple[str, ...]] = ("x", "indices")
+    fallible: ClassVar[bool] = True
     several: ClassVar[bool] = True  # may the indices have any rank?
 
     axis: int = 0
@@ -77,11 +78,11 @@ class Take(ElementOp):
 
     def reference(self, *operands: Array | None) -> Array:
         x, indices = operand(operands, 0), operand(operands, 1)
-        size = x.shape[self.axis]
-        require_range(indices, -size, size, f"`{self.name}`")
-        if size == 0:  # numpy takes nothing of no elements unless it is told how
-            shape = (*x.shape[: self.axis % x.ndim], *indices.shape, *x.shape[self.axis % x.ndim + 1 :])
+        size, axis = x.shape[self.axis], self.axis % x.ndim
+        shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+        if 0 in shape:  # of a result of no elements there is none that an index could be wrong for
             return np.zeros(shape, x.dtype)
+        require_range(indices, -size, size, f"`{self.name}`")
         return np.array(np.take(x, indices.astype(np.int64), axis=self.axis))
 
     @classmethod
@@ -145,6 +146,7 @@ class Embedding(ElementOp):
     name: ClassVar[str] = "embedding"
     family: ClassVar[str] = "index"
     signature: ClassVar[tuple[str, ...]] = ("table", "indices")
+    fallible: ClassVar[bool] = True
 
     def infer(self, ctx: InferContext, *operands: TensorType | None) -> TensorType:
         table, indices = operand(operands, 0), operand(operands, 1)
@@ -190,6 +192,7 @@ class Gather(ElementOp):
     name: ClassVar[str] = "gather"
     family: ClassVar[str] = "index"
     signature: ClassVar[tuple[str, ...]] = ("x", "indices")
+    fallible: ClassVar[bool] = True
 
     axis: int = 0
 
@@ -257,6 +260,7 @@ class OneHot(ElementOp):
     name: ClassVar[str] = "one_hot"
     family: ClassVar[str] = "index"
     signature: ClassVar[tuple[str, ...]] = ("indices",)
+    fallible: ClassVar[bool] = True
 
     num_classes: Dim | int
     dtype: DType = DType.i64

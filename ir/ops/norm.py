@@ -220,7 +220,7 @@ class GroupNorm(Normalisation):
     def infer(self, ctx: InferContext, *operands: TensorType | None) -> TensorType:
         channels = want_channels(ctx, operand(operands, 0))
         ctx.require(self.groups > 0, f"`groups` of `group_norm` must be positive, not {self.groups}")
-        if not ctx.facts.prove_divisible(channels, self.groups):
+        if not (ctx.trusted or ctx.facts.prove_divisible(channels, self.groups)):
             raise ctx.fail(
                 f"`group_norm` cannot divide {channels} channels into {self.groups} equal groups",
                 help=ctx.facts.advice(Compare("==", channels % self.groups, 0)),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..dims import Dim
-from ..facts import InRange
+from ..facts import Compare, InRange
 from ..loops import Expr
 from ..op import Array, ElementContext, ElementOp, InferContext, Input, Refused, Sample
 from ..scalar import add, apply, both, cast, const, index, mul, select, sub
@@ -237,8 +237,8 @@ class AdaptivePool(ElementOp):
             len(outputs) == rank, f"`output_size` of `{self.name}` has {len(outputs)} entries for {rank} spatial axes"
         )
         for axis, (size, out) in enumerate(zip(x.dims[2:], outputs, strict=True)):
-            ctx.require(ctx.facts.prove_le(0, out), f"`output_size` of `{self.name}` may be negative: {out}")
-            if not ctx.facts.prove_lt(0, size):
+            ctx.require(ctx.holds(Compare("<=", 0, out)), f"`output_size` of `{self.name}` may be negative: {out}")
+            if not ctx.holds(Compare("<", 0, size)):
                 raise ctx.fail(
                     f"`{self.name}` of no elements has no value: axis {axis + 2} has size {size}, which may be 0",
                     label=f"{ctx.name(0)} is {x}",

@@ -48,6 +48,7 @@ class IndexPut(KernelOp):
     name: ClassVar[str] = "index_put"
     family: ClassVar[str] = "scatter"
     signature: ClassVar[tuple[str, ...]] = ("x", "values", "index", "indices*")
+    fallible: ClassVar[bool] = True
     in_place: ClassVar[int | None] = 0
 
     accumulate: bool = False

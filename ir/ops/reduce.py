@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..dims import Dim
-from ..facts import InRange
+from ..facts import Compare, InRange
 from ..loops import Expr
 from ..op import Array, ElementContext, InferContext, ReduceOp, Refused, Sample
 from ..scalar import apply, cast, const, index
@@ -54,7 +54,7 @@ def want_elements(ctx: InferContext, x: TensorType, axes: Iterable[int], way_out
     """Refuses axes that may be empty, of which the reduction has no value."""
     for a in axes:
         size = x.dims[a]
-        if not ctx.facts.prove_lt(0, size):
+        if not ctx.holds(Compare("<", 0, size)):
             fact = ctx.facts.advice(InRange(size, 1)) or "give it an element"
             raise ctx.fail(
                 f"`{ctx.op_name}` of no elements has no value: axis {a} has size {size}, which may be 0",

@@ -58,6 +58,7 @@ class Scatter(KernelOp):
     name: ClassVar[str] = "scatter"
     family: ClassVar[str] = "scatter"
     signature: ClassVar[tuple[str, ...]] = ("x", "indices", "updates")
+    fallible: ClassVar[bool] = True
     in_place: ClassVar[int | None] = 0
 
     axis: int

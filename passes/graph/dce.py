@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...ir.graph import (
+    Apply,
     Bind,
     CallFunction,
     Function,
@@ -23,14 +24,15 @@ from ...ir.graph import (
     operands_of,
     targets_of,
 )
+from ...ir.size_values import may_fail
 from .walk import Walk, with_body
 
 
 @dataclass(frozen=True)
 class DeadCode:
-    """Drops what has no effect.  An `update` stays, and so does a `match_cast` that binds a symbol or asserts anything:
-    types after it may rest on it.  Constants that nobody reads are dropped from the module; weights are not (they are
-    the module's interface)."""
+    """Drops what has no effect.  An `update` stays, and so does an operator that may fail the call, and a `match_cast`
+    that binds a symbol or asserts anything: types after it may rest on it.  Constants that nobody reads are dropped
+    from the module; weights are not (they are the module's interface)."""
 
     name: ClassVar[str] = "dce"
 
@@ -57,6 +59,8 @@ def _function(module: Module, function: Function) -> Function:
 
 
 def _has_effect(module: Module, statement: Statement, walk: Walk) -> bool:
+    if isinstance(statement, Apply):
+        return may_fail(statement, walk.type_of, walk.facts)
     if isinstance(statement, CallFunction):
         return any(p.inout for p in module.function(statement.function).params)
     if isinstance(statement, MatchCast):

@@ -39,7 +39,8 @@ def _expand(statement: Statement, walk: Walk, taken: set[str]) -> Iterator[State
     if not isinstance(statement, Apply) or not isinstance(statement.op, CompositeOp):
         yield statement
         return
-    b = Builder(walk.facts, dict(walk.types), walk.globals, prefix=f"{statement.targets[0].name}_", taken=taken)
+    prefix = f"{statement.targets[0].name}_"
+    b = Builder(walk.facts, dict(walk.types), walk.globals, prefix, taken, trusted=True)  # the rule of the op has asked
     b.span = statement.span
     made = statement.op.decompose(b, *statement.operands)
     results = made if isinstance(made, tuple) else (made,)

@@ -10,22 +10,18 @@ from ...ir.facts import Facts
 from ...ir.graph import (
     Bind,
     Block,
-    DimValue,
     Function,
-    GlobalRef,
-    Literal,
     MatchCast,
     Module,
     Operand,
     Statement,
-    TupleValue,
-    Var,
     targets_of,
 )
+from ...ir.infer import operand_type
 from ...ir.infer_bind import HostValues
 from ...ir.infer_match import asserted, size_pairs
 from ...ir.infer_scope import function_scope, symbols_of
-from ...ir.types import TensorType, TupleType, Type
+from ...ir.types import TensorType, Type
 
 
 class Walk:
@@ -56,15 +52,7 @@ class Walk:
 
     def type_of(self, operand: Operand) -> Type:
         """The type of an operand of a typed function."""
-        if isinstance(operand, Var):
-            return self.types[operand.name]
-        if isinstance(operand, GlobalRef):
-            return self.globals[operand.name]
-        if isinstance(operand, TupleValue):
-            return TupleType(tuple(map(self.type_of, operand.items)))
-        assert isinstance(operand, (Literal, DimValue)), "an absent operand has no type"
-        assert operand.dtype is not None, "infer before this pass"
-        return TensorType(operand.dtype, ())
+        return operand_type(operand, self.types, self.globals)
 
     def same_type(self, a: Type, b: Type) -> bool:
         """Provably the same."""

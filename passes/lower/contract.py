@@ -31,7 +31,7 @@ class _Contract:
         self.name = name
         self.flow = scope.flow
         self.head = group.members[0]
-        self.e = Emitter(scope.facts, scope.taken, self.head.op.name, self.head.statement.span)
+        self.e = Emitter(scope.facts, scope.taken, self.head.op.title, self.head.statement.span)
 
     def run(self) -> Kernel:
         op = self.head.op

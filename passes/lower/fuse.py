@@ -106,9 +106,14 @@ class Fuser:
     # -- what must be stored, what may be moved
 
     def _needs_buffer(self) -> set[str]:
-        """Values that something reads as a whole: results, updates, operands of irregular ops and of reshapes."""
+        """Values that something reads as a whole: results, updates, operands of irregular ops and of reshapes.
+
+        And those that nothing reads: they are computed for their checks.
+        """
         flow = self.flow
         names: set[str] = set()
+        read = {flow.root(v) for node in flow.order for v in node.inputs if isinstance(v, str)}
+        names.update(node.name for node in flow.order if not read.intersection(node.names))
         for value in flow.result_values():
             if isinstance(value, str):
                 names.add(flow.root(value))

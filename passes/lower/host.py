@@ -26,6 +26,7 @@ from ...ir.loops import (
     Launch,
     Ref,
 )
+from ...ir.size_values import value_facts
 from ...ir.types import TensorType
 from ..planner import Plan, plan
 from .kernel import Scope
@@ -96,6 +97,9 @@ def function_host(
         more = _cast_steps(scope, cast, bound)
         bound |= {s.symbol for s in more if isinstance(s, BindSymbol)}
         steps.extend(more)
+    types = {w.name: w.type for w in module.weights} | {c.name: c.type for c in module.consts}
+    for fact, span in value_facts(function, types, scope.facts):
+        steps.append(CheckFact(fact, f"the size {fact.dim} as a value", span))
     spaces = {w.name: "packed" if w.name in prepared else "weight" for w in module.weights}
     placed = place(scope, kernels, spaces | {c.name: "const" for c in module.consts})
     likely = [{item.symbol: value} for item in function.likely for value in item.values]

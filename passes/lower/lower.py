@@ -51,7 +51,7 @@ def lower(module: graph.Module, vector_bytes: int | None, budget_s: float = 0.05
         kernels.extend(mark(k, plan) for k in made)
         hosts.append(host)
     load = None
-    if module.weights:
+    if module.weights or packs or prepared.values:
         scope, named, made = _lower_function(module, prepared.load, None, {})
         fused |= {prepared.load.name: named} if named else {}
         load, load_kernels = load_host(module, prepared, scope, made, packs, hosts, budget_s)

@@ -1,8 +1,9 @@
-"""What depends on weights alone is computed once, when they are given, instead of at every call.
+"""What depends on weights and constants alone is computed once, at load, instead of at every call.
 
 `rsqrt(@variance + 1e-5)` of a batch norm, `cast(@w)` of a half-precision matrix, the sum of two biases: such values
 move into a function of their own, and their readers see them as further weights.  A contraction then finds its factor
-as a whole weight, and has it packed.
+as a whole weight, and has it packed.  A view of a weight that is read on both sides is made on both.  What may refuse
+its operands stays where it is: a call that does not need it must not find that nothing can be loaded.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...ir import graph
+from ...ir.diagnostics import CompileError
 from ...ir.dims import Dim
 from ...ir.facts import Facts
+from ...ir.infer import infer_apply, operand_type
 from ...ir.op import AliasOp, ContractOp, ElementOp, Pointwise, ReduceOp
+from ...ir.size_values import may_fail
 from ...ir.subs import map_operand, map_operands
-from ...ir.types import TensorType
+from ...ir.types import TensorType, Type
 
 SMALL = 1 << 20
 """Bytes of a value that is kept whoever reads it.  A larger one is kept if all of it is read, and it is no larger than
@@ -38,7 +42,7 @@ def prepare(module: graph.Module) -> Prepared:
     facts = Facts().add(*(f for w in module.weights for f in w.facts))
     inherited = frozenset(s for w in module.weights for d in w.type.dims for s in d.symbols)
     sources = {w.name: w.type for w in module.weights} | {c.name: c.type for c in module.consts}
-    found = [_Split(f, facts, inherited, sources, [w.name for w in module.weights]) for f in module.functions]
+    found = [_Split(f, facts, inherited, sources) for f in module.functions]
     taken = set(sources)
     further: list[graph.Weight] = []
     statements: list[graph.Statement] = []
@@ -46,13 +50,13 @@ def prepare(module: graph.Module) -> Prepared:
     functions: list[graph.Function] = []
     for split in found:
         prefix = f"{split.function.name}." if len(found) > 1 else ""
-        names = {name: prefix + name for name in split.moved}
+        names = {name: prefix + name for name in split.made}
         known: dict[str, str] = {}
         for name in split.read_outside():
             known[name] = _fresh(f"load.{names[name]}", taken)
             further.append(graph.Weight(known[name], split.types[name]))
             results.append(graph.Var(names[name]))
-        statements.extend(_renamed(s, names) for s in split.moved_statements())
+        statements.extend(_renamed(s, names) for s in split.load_statements())
         functions.append(split.rest(known))
     load = graph.Function(  # no name that a user can write
         "load.weights", (), tuple(w.type for w in further), (), (), graph.Block(tuple(statements), tuple(results))
@@ -62,7 +66,7 @@ def prepare(module: graph.Module) -> Prepared:
 
 
 class _Split:
-    """Finds the values of one function that are worth moving: `moved`."""
+    """Finds the values of one function that are worth moving, `moved`, and with what those read, `made` at load."""
 
     def __init__(
         self,
@@ -70,26 +74,27 @@ class _Split:
         facts: Facts,
         inherited: frozenset[str],
         sources: dict[str, TensorType],
-        weights: list[str],
     ) -> None:
         self.function = function
         self.facts = facts
         self.inherited = inherited
         self.sources = sources
         self.types: dict[str, TensorType] = {}
-        self.weights_of: dict[str, frozenset[str]] = {}  # a value that can be moved -> the weights it is made of
+        self.globals_of: dict[str, frozenset[str]] = {}  # a value that can be moved -> the globals it is made of
         self.computes: set[str] = set()  # values that took more than moving elements of one weight about
         self.readers: dict[str, list[graph.Statement | None]] = {}
+        self.narrowed = _narrows(function, inherited)
         self.moved: set[str] = set()
+        self.made: set[str] = set()
         for s in function.body.statements:
-            self._note(s, frozenset(weights))
+            self._note(s)
         for r in function.body.results:
             self._read(None, r)
         self._choose()
 
-    # -- which values depend on weights alone
+    # -- which values depend on weights and constants alone
 
-    def _note(self, s: graph.Statement, weights: frozenset[str]) -> None:
+    def _note(self, s: graph.Statement) -> None:
         for o in graph.operands_of(s):
             self._read(s, o)
         if not isinstance(s, graph.Apply) or not all(self._fixed(o) for o in s.operands):
@@ -97,8 +102,10 @@ class _Split:
         types = [t.type for t in s.targets if isinstance(t.type, TensorType)]
         if any(d.symbols - self.inherited for t in types for d in t.dims) or s.op.dims() - self.inherited:
             return
-        made_of = frozenset(w for o in s.operands for w in self._weights(o)) & (weights | self.sources.keys())
-        if not made_of & weights:
+        if may_fail(s, self._type_of, self.facts) or not self._known_at_load(s, types):
+            return
+        made_of = frozenset(w for o in s.operands for w in self._globals(o))
+        if not made_of:
             return
         tensors = [o for o in s.operands if isinstance(o, (graph.Var, graph.GlobalRef))]
         computes = not _moves_elements(s, len(tensors)) or any(
@@ -106,8 +113,22 @@ class _Split:
         )
         for target, type_ in zip(s.targets, types, strict=True):
             self.types[target.name] = type_
-            self.weights_of[target.name] = made_of
+            self.globals_of[target.name] = made_of
             self.computes |= {target.name} if computes else set()
+
+    def _type_of(self, operand: graph.Operand) -> Type:
+        return operand_type(operand, self.types, self.sources)
+
+    def _known_at_load(self, s: graph.Apply, types: list[TensorType]) -> bool:
+        """Whether the statement is right by the facts about weights, without those that only calls check."""
+        if not self.narrowed:
+            return True
+        try:
+            _, again = infer_apply(s.op, s.operands, self._type_of, self.facts)
+        except CompileError:
+            return False
+        pairs = [(a, b) for t, u in zip(types, again, strict=True) for a, b in zip(t.dims, u.dims, strict=True)]
+        return all(self.facts.prove_eq(a, b) for a, b in pairs)
 
     def _read(self, reader: graph.Statement | None, operand: graph.Operand) -> None:
         if isinstance(operand, graph.TupleValue):
@@ -118,25 +139,30 @@ class _Split:
 
     def _fixed(self, operand: graph.Operand) -> bool:
         if isinstance(operand, graph.Var):
-            return operand.name in self.weights_of
+            return operand.name in self.globals_of
         if isinstance(operand, graph.DimValue):
             return operand.dim.symbols <= self.inherited
         return isinstance(operand, (graph.GlobalRef, graph.Literal, graph.NoneValue))
 
-    def _weights(self, operand: graph.Operand) -> frozenset[str]:
+    def _globals(self, operand: graph.Operand) -> frozenset[str]:
         if isinstance(operand, graph.GlobalRef):
             return frozenset([operand.name])
-        return self.weights_of[operand.name] if isinstance(operand, graph.Var) else frozenset()
+        return self.globals_of[operand.name] if isinstance(operand, graph.Var) else frozenset()
 
     # -- which of them are worth it
 
     def _choose(self) -> None:
         """From the last statement to the first: a value moves with what it is made of where all its readers move, or
-        where it is worth keeping."""
+        where it is worth keeping.  One that does not, and is read by what moves, is made at load as well."""
+        needed: set[str] = set()
         for s in reversed(self.function.body.statements):
-            names = [t.name for t in graph.targets_of(s)]
-            if all(n in self.weights_of for n in names) and all(self._worth(n) for n in names):
-                self.moved.update(names)
+            names = {t.name for t in graph.targets_of(s)}
+            if names and names <= self.globals_of.keys() and all(self._worth(n) for n in names):
+                self.moved |= names
+            elif not names & needed:
+                continue
+            self.made |= names
+            needed.update(o.name for o in graph.operands_of(s) if isinstance(o, graph.Var))
 
     def _worth(self, name: str) -> bool:
         outside = [r for r in self.readers.get(name, ()) if not self._moves(r)]
@@ -148,7 +174,7 @@ class _Split:
         if self.facts.prove_le(type_.size * type_.dtype.bytes, Dim.of(SMALL)):
             return True
         whole = all(isinstance(r, graph.Apply) and isinstance(r.op, _READS_ALL) for r in outside)
-        return whole and any(self.facts.prove_le(type_.size, self.sources[w].size) for w in self.weights_of[name])
+        return whole and any(self.facts.prove_le(type_.size, self.sources[w].size) for w in self.globals_of[name])
 
     def _moves(self, reader: graph.Statement | None) -> bool:
         return reader is not None and any(t.name in self.moved for t in graph.targets_of(reader))
@@ -157,13 +183,13 @@ class _Split:
 
     def read_outside(self) -> Iterator[str]:
         """Moved values that stay in use here, in their order."""
-        for s in self.moved_statements():
+        for s in self.load_statements():
             for t in graph.targets_of(s):
-                if any(not self._moves(r) for r in self.readers.get(t.name, ())):
+                if t.name in self.moved and any(not self._moves(r) for r in self.readers.get(t.name, ())):
                     yield t.name
 
-    def moved_statements(self) -> Iterator[graph.Statement]:
-        return (s for s in self.function.body.statements if self._moves(s))
+    def load_statements(self) -> Iterator[graph.Statement]:
+        return (s for s in self.function.body.statements if any(t.name in self.made for t in graph.targets_of(s)))
 
     def rest(self, known: dict[str, str]) -> graph.Function:
         """The function without what moved; `known` are the weights' names of moved values."""
@@ -175,6 +201,12 @@ class _Split:
         statements = tuple(map_operands(s, operand) for s in body.statements if not self._moves(s))
         results = tuple(map_operand(r, operand) for r in body.results)
         return replace(self.function, body=replace(body, statements=statements, results=results))
+
+
+def _narrows(function: graph.Function, inherited: frozenset[str]) -> bool:
+    """Whether calls may check more of the weights' symbols than loading does."""
+    casts = any(isinstance(s, (graph.MatchCast, graph.Bind)) for s in function.body.statements)
+    return casts or any(f.symbols & inherited for f in function.facts)
 
 
 def _moves_elements(s: graph.Apply, tensors: int) -> bool:

@@ -39,7 +39,7 @@ class _Rows:
         self.scope = scope
         self.group = group
         self.name = name
-        self.e = Emitter(scope.facts, scope.taken, group.members[0].op.name, group.members[0].statement.span)
+        self.e = Emitter(scope.facts, scope.taken, group.members[0].op.title, group.members[0].statement.span)
         self.flow = scope.flow
         self.inline = scope.fusion.inline
         self.stored = scope.fusion.stored
@@ -229,7 +229,7 @@ class _Rows:
         return self._compute(node)
 
     def _compute(self, node: Node) -> Expr:
-        self.e.op, self.e.span = node.op.name, node.statement.span
+        self.e.op, self.e.span = node.op.title, node.statement.span
         if isinstance(node.op, ReduceOp):
             return self._reduce_nothing(node, node.op)
         return self.e.let(element(self.flow, node, self.e, self._position(node.name), self.inline, self._read))
