@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PliantError
 
 if TYPE_CHECKING:
     from .facts import Fact
@@ -84,7 +86,7 @@ def _excerpt(span: Span, label: str, source: str | None) -> list[str]:
 
 
 @dataclass(eq=False)
-class CompileError(Exception):
+class CompileError(PliantError):
     """What pliant raises for a mistake in a program; holds one or more diagnostics and the sources they point into."""
 
     diagnostics: tuple[Diagnostic, ...]
@@ -92,6 +94,10 @@ class CompileError(Exception):
 
     def __str__(self) -> str:
         return "\n\n".join(d.render(self.sources) for d in self.diagnostics)
+
+    def to_dict(self) -> dict[str, Any]:
+        """With the diagnostics as `pliant check --json` prints them."""
+        return super().to_dict() | {"diagnostics": [d.to_json() for d in self.diagnostics]}
 
 
 def error(

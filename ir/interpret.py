@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, Union
 
 import numpy as np
 
+from ..errors import PliantError
 from .dims import Dim
 from .dims_solve import BindSymbol, Step, Unsolvable, solve
 from .facts import Fact, Facts
@@ -48,7 +49,7 @@ Array = np.ndarray
 Value: TypeAlias = Union[np.ndarray, tuple["Value", ...]]
 
 
-class InterpretError(ValueError):
+class InterpretError(PliantError, ValueError):
     """A call that the declared types, sizes or facts do not allow, or a check on data that failed."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..errors import PliantError
 from .diagnostics import CompileError
 from .graph import (
     Apply,
@@ -29,7 +30,7 @@ from .infer_module import infer_module
 from .infer_scope import function_scope, symbols_of
 
 
-class VerifyError(Exception):
+class VerifyError(PliantError):
     """The IR is not well formed; the message lists what is wrong, one line each."""
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_type_hints
 
+from ..errors import PliantError
 from ..ir.diagnostics import CompileError, error
 
 M = TypeVar("M")
@@ -23,7 +24,7 @@ class Pass(Protocol[M]):
 
 
 @dataclass(eq=False)
-class PassError(Exception):
+class PassError(PliantError):
     """A fault of the compiler, not of the program: which pass failed, on what (`before`, the IR it was given)."""
 
     pass_name: str
@@ -32,6 +33,9 @@ class PassError(Exception):
 
     def __str__(self) -> str:
         return f"the pass `{self.pass_name}` failed: {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"pass": self.pass_name, "reason": self.reason}
 
 
 Hook = Callable[[str, M], None]

@@ -1,23 +1,65 @@
-"""pliant: a compiler for tensor programs whose sizes move."""
+"""pliant: a compiler for tensor programs whose sizes move.
+
+`compile` makes an `Executable` of a program, `from_torch` a `Model` of a torch model; `load` reads either back from a
+file. Everything that is refused raises a `PliantError`.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .runtime import Executable, PliantError, get_num_threads, load, set_num_threads
+from .errors import PliantError
+from .runtime import (
+    ArgumentError,
+    Artifact,
+    CallError,
+    DeviceError,
+    DTypeError,
+    Executable,
+    Function,
+    KernelError,
+    LayoutError,
+    LoadError,
+    RefusalError,
+    SaveError,
+    ShapeError,
+    SizeError,
+    get_num_threads,
+    load,
+    set_num_threads,
+)
 
 if TYPE_CHECKING:
     from .compiler.driver import compile
     from .compiler.torch_program import from_torch
     from .ir.diagnostics import CompileError
+    from .ir.interpret import InterpretError
     from .ir.parser import parse_module as parse
+    from .ir.verify import VerifyError
+    from .passes.pass_base import PassError
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArgumentError",
+    "Artifact",
+    "CallError",
     "CompileError",
+    "DTypeError",
+    "DeviceError",
     "Executable",
+    "Function",
+    "InterpretError",
+    "KernelError",
+    "LayoutError",
+    "LoadError",
+    "PassError",
     "PliantError",
+    "RefusalError",
+    "SaveError",
+    "ShapeError",
+    "SizeError",
+    "VerifyError",
     "__version__",
     "compile",
     "from_torch",
@@ -29,6 +71,9 @@ __all__ = [
 
 _LAZY = {
     "CompileError": ("ir.diagnostics", "CompileError"),
+    "InterpretError": ("ir.interpret", "InterpretError"),
+    "PassError": ("passes.pass_base", "PassError"),
+    "VerifyError": ("ir.verify", "VerifyError"),
     "compile": ("compiler.driver", "compile"),
     "from_torch": ("compiler.torch_program", "from_torch"),
     "parse": ("ir.parser", "parse_module"),
@@ -43,3 +88,8 @@ def __getattr__(name: str) -> Any:
         module, attribute = _LAZY[name]
         return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """All that is public, what is imported when it is first used among it."""
+    return sorted(__all__)

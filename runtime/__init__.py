@@ -11,6 +11,7 @@ from .errors import (
     LayoutError,
     LoadError,
     PliantError,
+    RefusalError,
     ShapeError,
     SizeError,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "LayoutError",
     "LoadError",
     "PliantError",
+    "RefusalError",
     "SaveError",
     "ShapeError",
     "SizeError",

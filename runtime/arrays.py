@@ -6,6 +6,7 @@ numpy arrays need nothing. Tensors of torch and whatever speaks DLPack are read 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .dtypes import numpy_dtype
-from .errors import ArgumentError, CallError, DeviceError, DTypeError, LayoutError, ShapeError
+from .errors import ArgumentError, CallError, DeviceError, DTypeError, LayoutError, ShapeError, SizeError
 
 _FOREIGN_KIND = "V"  # numpy's kind of types that it does not know: bf16
 Array = np.ndarray[Any, Any]
@@ -30,6 +31,8 @@ class Parameter:
     dtype: np.dtype[Any]
     rank: int
     inout: bool
+    name: str | None = None
+    """Of the argument, for the errors' fields; None where it is a buffer for a result."""
 
 
 def accept(param: Parameter, value: Any) -> Array:
@@ -41,23 +44,49 @@ def fit(param: Parameter, array: Array) -> Array:
     """The array with the parameter's very dtype object, contiguous and aligned."""
     if array.dtype is not param.dtype:
         if array.dtype != param.dtype:
-            raise DTypeError(_wrong_dtype(param, array.dtype))
+            raise _wrong_dtype(param, array.dtype)
         array = array.view(param.dtype)
     if param.inout and not array.flags.writeable:
-        raise LayoutError(f"{param.what} is written to ({param.type} is inout), but the array is read-only")
+        raise LayoutError(f"{_written(param)}, but the array is read-only", argument=param.name)
     if not (array.flags.c_contiguous and array.flags.aligned):
         if param.inout:
-            raise LayoutError(
-                f"{param.what} is written to ({param.type} is inout), but the array is not contiguous: "
-                f"its shape is {array.shape} and its strides are {array.strides} bytes; pass a contiguous array"
-            )
-        array = np.array(array, order="C", copy=True)
+            raise LayoutError(f"{_written(param)}, but the array {_unfit(array)}", argument=param.name)
+        array = _copied(param, array)
     return array
 
 
-def _wrong_dtype(param: Parameter, dtype: np.dtype[Any]) -> str:
+def _written(param: Parameter) -> str:
+    """Why an array must be writable as it is."""
+    return f"{param.what} is written to" + ("" if param.name is None else f" ({param.type} is inout)")
+
+
+def _unfit(array: Array) -> str:
+    """Why native code cannot write to an array, and the way out."""
+    if array.flags.c_contiguous:
+        address, size = array.ctypes.data, array.dtype.alignment
+        return f"is misaligned: it starts at the address {address}, no multiple of {size}; pass an aligned array"
+    return (
+        f"is not contiguous: its shape is {array.shape} and its strides are {array.strides} bytes; "
+        "pass a contiguous array"
+    )
+
+
+def _copied(param: Parameter, array: Array) -> Array:
+    try:
+        return np.array(array, order="C", copy=True)
+    except (MemoryError, ValueError) as error:
+        raise SizeError(
+            f"{param.what} must be copied to be read (its strides are {array.strides} bytes), "
+            f"and there is no memory for that: {error}",
+            argument=param.name,
+        ) from error
+
+
+def _wrong_dtype(param: Parameter, dtype: np.dtype[Any], convert: str | None = None) -> DTypeError:
+    convert = convert or f"x.astype({param.dtype.name!r})"
     said = f"{param.what} has elements of type {dtype}, but {param.type} wants {param.dtype.name}"
-    return f"{said}; nothing is converted silently: pass x.astype({param.dtype.name!r})"
+    said = f"{said}; nothing is converted silently: pass {convert}"
+    return DTypeError(said, argument=param.name, expected=param.dtype.name, got=str(dtype))
 
 
 def as_array(param: Parameter, value: Any) -> tuple[Array, Export | None]:
@@ -72,36 +101,60 @@ def as_array(param: Parameter, value: Any) -> tuple[Array, Export | None]:
         return _from_torch(param, value, torch), _to_torch
     if isinstance(value, np.ndarray):
         if isinstance(value, np.ma.MaskedArray):
-            raise ArgumentError(f"{param.what} is a masked array, and the mask would be lost: pass x.filled(...)")
+            said = f"{param.what} is a masked array, and the mask would be lost: pass x.filled(...)"
+            raise ArgumentError(said, argument=param.name)
         return value.view(np.ndarray), None
     if isinstance(value, np.generic):
         return np.asarray(value), None
     if isinstance(value, (bool, int, float)):
         return _from_scalar(param, value), None
-    if hasattr(value, "__dlpack__"):
-        return _from_dlpack(param, value)
-    if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
-        return _converted(param, value), None
-    name = type(value).__name__
-    raise ArgumentError(
-        f"{param.what} is a {name}; {param.type} wants an array: pass numpy.asarray(x, {param.dtype.name!r})"
+    if isinstance(value, type):
+        raise _no_array(param, f"the class {value.__name__}")
+    try:
+        if hasattr(value, "__dlpack__"):
+            return _from_dlpack(param, value)
+        if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
+            return _converted(param, value), None
+    except CallError:
+        raise
+    except Exception as error:  # whatever a foreign object's methods raise
+        name, said = type(value).__name__, f"{type(error).__name__}: {error}"
+        raise ArgumentError(
+            f"{param.what}: this {name} cannot be read as an array: {said}", argument=param.name
+        ) from error
+    raise _no_array(param, f"a {type(value).__name__}")
+
+
+def _no_array(param: Parameter, what: str) -> ArgumentError:
+    return ArgumentError(
+        f"{param.what} is {what}; {param.type} wants an array: pass numpy.asarray(x, {param.dtype.name!r})",
+        argument=param.name,
+        expected=param.type,
+        got=what,
     )
 
 
 def _from_scalar(param: Parameter, value: bool | int | float) -> Array:
     if param.inout:
-        raise LayoutError(f"{param.what} is written to ({param.type} is inout), so that it must be an array")
+        raise LayoutError(f"{_written(param)}, so that it must be an array", argument=param.name)
     name, kind = type(value).__name__, param.dtype.kind
     if param.rank:
-        raise ArgumentError(f"{param.what} is a {name}; {param.type} wants an array of rank {param.rank}")
+        said = f"{param.what} is a {name}; {param.type} wants an array of rank {param.rank}"
+        raise ArgumentError(said, argument=param.name, expected=param.rank, got=0)
     # bf16 is of no kind that numpy knows
     fits = {"b": bool, "i": int, "u": int}.get(kind, (int, float))
     if not isinstance(value, fits) or (isinstance(value, bool) and kind != "b"):
-        raise DTypeError(f"{param.what} is the {name} {value}; {param.type} wants {param.dtype.name}")
+        said = f"{param.what} is the {name} {value}; {param.type} wants {param.dtype.name}"
+        raise DTypeError(said, argument=param.name, expected=param.dtype.name, got=name)
     try:
-        return np.array(value, param.dtype)
+        with np.errstate(over="ignore"):
+            made: Array = np.array(value, param.dtype)
+        if kind not in "biu" and math.isfinite(value) and not math.isfinite(float(made)):
+            raise OverflowError
+        return made
     except OverflowError:
-        raise DTypeError(f"{param.what} is {value}, which {param.dtype.name} cannot hold") from None
+        said = f"{param.what} is {value}, which {param.dtype.name} cannot hold"
+        raise DTypeError(said, argument=param.name, expected=param.dtype.name, got=name) from None
 
 
 # -- torch
@@ -109,22 +162,39 @@ def _from_scalar(param: Parameter, value: bool | int | float) -> Array:
 
 def _from_torch(param: Parameter, tensor: Any, torch: Any) -> Array:
     if not tensor.is_cpu:
-        raise DeviceError(f"{param.what} is on {tensor.device}; this executable runs on the CPU: pass x.cpu()")
+        said = f"{param.what} is on {tensor.device}; this executable runs on the CPU: pass x.cpu()"
+        raise DeviceError(said, argument=param.name, expected="cpu", got=str(tensor.device))
     if tensor.requires_grad:
         if torch.is_grad_enabled():
             raise ArgumentError(
                 f"{param.what} requires a gradient, and none is computed here: "
-                "pass x.detach(), or call under torch.no_grad()"
+                "pass x.detach(), or call under torch.no_grad()",
+                argument=param.name,
             )
         tensor = tensor.detach()
     try:
+        tensor = _resolved(param, tensor)
         if tensor.dtype is torch.bfloat16:
             bits: Array = tensor.view(torch.int16).numpy()
             return bits.view(numpy_dtype("bf16"))
         array: Array = tensor.numpy()
-        return array
     except (TypeError, RuntimeError) as error:
-        raise ArgumentError(f"{param.what}: this tensor cannot be read as an array: {error}") from error
+        said = f"{param.what}: this tensor cannot be read as an array: {error}"
+        raise ArgumentError(said, argument=param.name) from error
+    if array.dtype != param.dtype:
+        named = {"bool": "torch.bool"}.get(param.dtype.name, f"torch.{param.dtype.name}")
+        raise _wrong_dtype(param, array.dtype, f"x.to({named})")
+    return array
+
+
+def _resolved(param: Parameter, tensor: Any) -> Any:
+    """The values of a view that torch negates or conjugates when it is read, in memory of their own."""
+    if not (tensor.is_neg() or tensor.is_conj()):
+        return tensor
+    if param.inout:
+        said = f"{_written(param)}, but the tensor is a negated or conjugated view: pass x.resolve_neg()"
+        raise LayoutError(said, argument=param.name)
+    return tensor.resolve_conj().resolve_neg()
 
 
 def _to_torch(array: Array) -> Any:
@@ -142,13 +212,15 @@ _CPU_DEVICES = (1, 3, 11)  # kDLCPU, kDLCUDAHost, kDLROCMHost
 def _from_dlpack(param: Parameter, value: Any) -> tuple[Array, Export | None]:
     device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else 1
     if int(device) not in _CPU_DEVICES:
-        raise DeviceError(f"{param.what} is not in the memory of the CPU, where this executable runs")
+        said = f"{param.what} is not in the memory of the CPU, where this executable runs"
+        raise DeviceError(said, argument=param.name, expected="cpu")
     try:
         array: Array = np.from_dlpack(value)
     except (TypeError, RuntimeError, BufferError, ValueError) as error:
         # numpy's DLPack knows no bf16; the arrays of JAX do when asked for numpy's.
         if not hasattr(value, "__array__"):
-            raise ArgumentError(f"{param.what}: this array cannot be read by DLPack: {error}") from error
+            said = f"{param.what}: this array cannot be read by DLPack: {error}"
+            raise ArgumentError(said, argument=param.name) from error
         array = _converted(param, value)
     return array, _exporter(value)
 
@@ -157,10 +229,11 @@ def _converted(param: Parameter, value: Any) -> Array:
     """numpy's reading of an object, which may be a copy."""
     if param.inout:
         name = type(value).__name__
-        raise LayoutError(
-            f"{param.what} is written to ({param.type} is inout), which a {name} may not show: pass a numpy array"
-        )
-    return np.asarray(value)
+        raise LayoutError(f"{_written(param)}, which a {name} may not show: pass a numpy array", argument=param.name)
+    made: Array = np.asarray(value)
+    if made.dtype.hasobject:
+        raise _no_array(param, f"a {type(value).__name__}")
+    return made
 
 
 def _exporter(value: Any) -> Export | None:
@@ -182,12 +255,13 @@ def output_buffer(what: str, value: Any, dtype: np.dtype[Any], shape: tuple[int,
         flags = value.flags
         if flags.c_contiguous and flags.writeable and flags.aligned:
             return value
-    param = Parameter(what, f"the result, {dtype.name}{list(shape)}", dtype, len(shape), True)
+    param = Parameter(what, f"the result, {dtype.name}{list(shape)},", dtype, len(shape), True)
     if isinstance(value, (bool, int, float, np.generic)):
         raise ArgumentError(f"{what} is a number; an array that can be written to is needed")
     array = accept(param, value)
     if array.shape != shape:
-        raise ShapeError(f"{what} has the shape {array.shape}, but the result has {shape}")
+        said = f"{what} has the shape {array.shape}, but the result has {shape}"
+        raise ShapeError(said, expected=list(shape), got=list(array.shape))
     return array
 
 

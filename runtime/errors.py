@@ -2,16 +2,67 @@
 
 from __future__ import annotations
 
+from typing import Any
 
-class PliantError(Exception):
-    """The base of every error that pliant raises at load or at call."""
+from ..errors import PliantError
+
+__all__ = [
+    "ArgumentError",
+    "CallError",
+    "DTypeError",
+    "DeviceError",
+    "KernelError",
+    "LayoutError",
+    "LoadError",
+    "PliantError",
+    "RefusalError",
+    "ShapeError",
+    "SizeError",
+]
 
 
-class LoadError(PliantError):
+_FIELDS = ("argument", "dimension", "symbol", "expected", "got", "bound_by", "fact")
+
+
+class RefusalError(PliantError):
+    """What is refused at load or at call: the message, and its parts as data.
+
+    `argument` is the parameter's or weight's name, `dimension` counts from 0, `symbol` is the size that it is about,
+    `expected` and `got` are what the program wants and what came (numbers of elements, or types as text), `bound_by` is
+    the declaration that bound the symbol, and `fact` the text of the fact that does not hold. Each is None where the
+    refusal is not about such a thing.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        argument: str | None = None,
+        dimension: int | None = None,
+        symbol: str | None = None,
+        expected: Any = None,
+        got: Any = None,
+        bound_by: str | None = None,
+        fact: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.argument, self.dimension, self.symbol = argument, dimension, symbol
+        self.expected, self.got = expected, got
+        self.bound_by, self.fact = bound_by, fact
+
+    def fields(self) -> dict[str, Any]:
+        """The parts by name, as the constructor takes them."""
+        return {name: getattr(self, name) for name in _FIELDS}
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | self.fields()
+
+
+class LoadError(RefusalError):
     """An artifact or its weights cannot be used: damaged, of another format or machine, missing or misshapen."""
 
 
-class CallError(PliantError):
+class CallError(RefusalError):
     """A call was refused before anything was computed, or (KernelError) a check on the data failed while it ran.
 
     There are no results then.  A parameter that the call updates keeps its elements where the call was refused, and

@@ -150,7 +150,7 @@ def _run_load(artifact: Artifact, signature: Signature, state: _State, weights: 
     try:
         packed, symbols = function.run_load([weights[t.name] for t in signature.params], _aligned)
     except CallError as error:
-        raise LoadError(f"{artifact.source}: {error}") from error
+        raise LoadError(f"{artifact.source}: {error}", **error.fields()) from error
     arrays = {**state.arrays, **{("packed", t.name): a for t, a in zip(signature.outputs, packed, strict=True)}}
     return _State(state.image, arrays, symbols)
 

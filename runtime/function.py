@@ -111,7 +111,7 @@ class Function:
         self._entry = entry
         self._explain = Explainer(signature, kernels, load)
         self._params = tuple(
-            Parameter(self._explain.argument(t.name), str(t), numpy_dtype(t.dtype), len(t.dims), t.inout)
+            Parameter(self._explain.argument(t.name), str(t), numpy_dtype(t.dtype), len(t.dims), t.inout, t.name)
             for t in signature.params
         )
         self._outputs = _outputs(signature)

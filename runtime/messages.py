@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from .contract import Check, Function, Kernel, Step, Tensor
 from .errors import CallError, KernelError, ShapeError, SizeError
@@ -33,21 +34,49 @@ class Explainer:
             tensor = self.function.outputs[index]
             dim = tensor.dims[frame.get(Slot.DIM)]
             return ShapeError(
-                f"{self._where()}: the result {tensor} would have the size {dim} = {got}, which is negative"
+                f"{self._where()}: the result {tensor} would have the size {dim} = {got}, which is negative", got=got
             )
         if failure in (Failure.OVERFLOW, Failure.DIVISION):
             return self._arithmetic(frame, failure, index)
         step = self.function.steps[index]
+        return ShapeError(
+            self._said(failure, step, frame, got, expected), **self._fields(failure, step, frame, got, expected)
+        )
+
+    def _said(self, failure: Failure, step: Step, frame: Frame, got: int, expected: int) -> str:
         if failure is Failure.INEXACT:
             said = f"{expected} does not divide {_value(step.value, got)}, so that there is no {step.symbol}"
-            return ShapeError(f"{self._subject(step, frame)}: {said} ({_declared(step)})")
+            return f"{self._subject(step, frame)}: {said} ({_declared(step)})"
         if failure is Failure.NEGATIVE:
             subject = self._subject(step, frame)
             said = f": {step.symbol} would be {got}" if self._as_it_came(step.symbol) is None else f" is {got}"
-            return ShapeError(f"{subject}{said}, and sizes are not negative ({_declared(step)})")
+            return f"{subject}{said}, and sizes are not negative ({_declared(step)})"
         if failure is Failure.UNEQUAL:
-            return ShapeError(self._unequal(step, frame, got, expected))
-        return ShapeError(self._fact(step, frame, got, expected))
+            return self._unequal(step, frame, got, expected)
+        return self._fact(step, frame, got, expected)
+
+    def _fields(self, failure: Failure, step: Step, frame: Frame, got: int, expected: int) -> dict[str, Any]:
+        """The parts of a refusal as data. `expected` of a fact is its text."""
+        symbol = step.symbol or (step.symbols[0] if len(step.symbols) == 1 else None)
+        slot = step.slots[0] if len(step.slots) == 1 else None
+        found: dict[str, Any] = {"symbol": symbol, "bound_by": self._bound_by(symbol), "got": got}
+        if failure in (Failure.INEXACT, Failure.UNEQUAL):
+            found["expected"] = expected
+        if step.kind == "fact":
+            found |= {"fact": step.value, "expected": step.value}
+            about = self._plain_slot(step)
+            if about is not None:
+                found["symbol"], slot = about
+                found["got"] = frame.get(self.function.frame.symbols[about[0]])
+                found["bound_by"] = self._bound_by(about[0])
+        if slot is not None:
+            scalar = any(t.name == slot[0] and not t.dims for t in self.function.params)
+            found |= {"argument": slot[0], "dimension": None if scalar else slot[1]}
+        return found
+
+    def _bound_by(self, symbol: str | None) -> str | None:
+        step = self._bound_at(symbol) if symbol is not None else None
+        return None if step is None else _declared(step)
 
     def failed_check(self, frame: Frame, record: int) -> KernelError:
         """The error for the `Require` that failed while the kernels ran."""
@@ -66,7 +95,12 @@ class Explainer:
         return f"weight @{name}" if self.function is self.load else f"argument `{name}` of @{self.function.name}"
 
     def _rank(self, param: Tensor, got: int) -> ShapeError:
-        return ShapeError(f"{self.argument(param.name)} has rank {got}, but {param} has rank {len(param.dims)}")
+        return ShapeError(
+            f"{self.argument(param.name)} has rank {got}, but {param} has rank {len(param.dims)}",
+            argument=param.name,
+            expected=len(param.dims),
+            got=got,
+        )
 
     def _subject(self, step: Step, frame: Frame) -> str:
         """What a step is about: the dimension of the argument when it is about one."""
@@ -125,15 +159,20 @@ class Explainer:
     def _binding(self, symbol: str) -> Step | None:
         return next((s for s in self.function.steps if s.kind == "bind" and s.symbol == symbol), None)
 
+    def _bound_at(self, symbol: str) -> Step | None:
+        """Where a symbol is bound, at the call or at load."""
+        step = self._binding(symbol)
+        if step is None and self.load is not None:
+            step = next((s for s in self.load.steps if s.kind == "bind" and s.symbol == symbol), None)
+        return step
+
     def _origins(self, symbols: tuple[str, ...], frame: Frame, shown: tuple[str, ...] = ()) -> list[str]:
         """Where symbols come from, and their values but for those that are shown already."""
         slots = self.function.frame.symbols
         return [self._origin(s, "" if s in shown else f" = {frame.get(slots[s])}") for s in symbols]
 
     def _origin(self, symbol: str, value: str = "") -> str:
-        step = self._binding(symbol)
-        if step is None and self.load is not None:
-            step = next((s for s in self.load.steps if s.kind == "bind" and s.symbol == symbol), None)
+        step = self._bound_at(symbol)
         if step is None:
             return f"{symbol}{value} is bound at load"
         return f"{symbol}{value} is bound by {_declared(step)}"

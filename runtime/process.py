@@ -46,7 +46,7 @@ class Process:
         with self.lock:
             self.threads = checked_threads(count, "the number of threads")
             for pool in self.pools.values():
-                pool.set_threads(count)
+                pool.set_threads(self.threads)
 
     def pool(self, code: bytes | memoryview) -> Pool:
         """The pool of the process, made of `code` if it has none yet."""
@@ -78,9 +78,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def set_num_threads(count: int) -> None:
-    """How many threads a call may use, the calling one among them; from the next call on, in the whole process."""
+    """How many threads a call may use, the calling one among them; from the next call on, in the whole process.
+
+    PliantError for a number outside 1..1024, ArgumentError for what is no whole number.
+    """
     PROCESS.set_num_threads(count)
 
 
 def get_num_threads() -> int:
+    """How many threads a call may use: what was set, or PLIANT_NUM_THREADS, or the processors of this process."""
     return PROCESS.num_threads()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from operator import index
 
-from .errors import PliantError
+from .errors import ArgumentError, PliantError
 
 THREADS_VARIABLE = "PLIANT_NUM_THREADS"
 MAX_THREADS = 1024
@@ -25,7 +26,12 @@ def threads_at_start() -> int:
 
 
 def checked_threads(count: int, what: str) -> int:
-    """`count` if it is a possible number of threads; PliantError otherwise."""
+    """`count` if it is a possible number of threads; PliantError otherwise, ArgumentError for no whole number."""
+    try:
+        count = index(count)
+    except TypeError:
+        kind = type(count).__name__
+        raise ArgumentError(f"{what} is a {kind}; it must be a whole number in 1..{MAX_THREADS}") from None
     if not 1 <= count <= MAX_THREADS:
         raise PliantError(f"{what} is {count}; it must be in 1..{MAX_THREADS}")
     return count

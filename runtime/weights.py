@@ -53,13 +53,14 @@ def given_weights(weights: Weights | None, *, mapped: bool = True) -> Mapping[st
 
 def as_weight(tensor: Tensor, value: Any) -> Array:
     """A weight as a contiguous array of the declared type; LoadError if it has another. Sizes are checked natively."""
-    param = Parameter(f"weight @{tensor.name}", str(tensor), numpy_dtype(tensor.dtype), len(tensor.dims), False)
+    what, dtype = f"weight @{tensor.name}", numpy_dtype(tensor.dtype)
+    param = Parameter(what, str(tensor), dtype, len(tensor.dims), False, tensor.name)
     torch_parameter = getattr(value, "requires_grad", False) is True
     try:
         # Parameters of a module require gradients; their values are what is wanted here.
         return arrays.accept(param, value.detach() if torch_parameter else value)
     except CallError as error:
-        raise LoadError(str(error)) from error
+        raise LoadError(str(error), **error.fields()) from error
 
 
 def read_safetensors(path: Path, *, mapped: bool = True) -> dict[str, Array]:

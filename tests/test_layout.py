@@ -77,7 +77,7 @@ def test_the_wheel_holds_every_module_once(tmp_path: Path, links: bool) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         built = [name for name in archive.namelist() if name.endswith((*DATA, ".py", "py.typed"))]
-    expected = {"pliant/__init__.py", "pliant/__main__.py", "pliant/py.typed"}
+    expected = {f"pliant/{name}" for name in ("__init__.py", "__main__.py", "errors.py", "py.typed")}
     for folder in FOLDERS:
         files = (file for file in (source / folder).rglob("*") if file.suffix in (".py", *DATA))
         expected |= {f"pliant/{file.relative_to(source).as_posix()}" for file in files}
