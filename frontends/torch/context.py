@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +78,7 @@ class Context:
         if is_tensor(x):
             assert not isinstance(x, (Dim, bool, int, float))
             assert x is not None
-            return x if self.type(x).dtype is dtype else self.op("cast", x, dtype=dtype)
+            return self.converted(x, dtype)
         if isinstance(x, Dim):
             if x.is_const:
                 return self.to(x.value, dtype)
@@ -88,6 +89,23 @@ class Context:
         if dtype.is_bool:
             return bool(x)
         return int(x) if dtype.is_int else float(x)
+
+    def converted(self, x: Operand, dtype: DType) -> Operand:
+        """A tensor in another element type, as torch converts it on x86: our `cast` but for floats to integers.
+
+        Those lose their fraction in a wider integer (64 bits for i64 and u8, 32 for the others), of which the smallest
+        number stands for all that it does not hold, NaN too, and wrap around from there.
+        """
+        source = self.type(x).dtype
+        if source is dtype:
+            return x
+        if not (source.is_float and dtype.is_int):
+            return self.op("cast", x, dtype=dtype)
+        wide = DType.i64 if dtype in (DType.i64, DType.u8) else DType.i32
+        beyond = math.inf if source is DType.f16 else 2.0 ** (wide.bits - 1)
+        held = self.op("where", self.op("lt", x, beyond), x, -math.inf)  # `cast` gives the smallest number for -inf
+        whole = self.op("cast", held, dtype=wide)
+        return whole if wide is dtype else self.op("cast", whole, dtype=dtype)
 
     def tensor(self, x: Value, dtype: DType | None = None) -> Operand:
         """A number or size as a scalar tensor, a tensor as it is (or converted)."""

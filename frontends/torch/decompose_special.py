@@ -356,7 +356,8 @@ def hypot(x: Any, y: Any) -> Any:
     kind = torch.result_type(x, y)
     if kind is torch.float64:
         return NotImplemented
-    return torch.sqrt(x.double() * x.double() + y.double() * y.double()).to(kind)
+    length = torch.sqrt(x.double() * x.double() + y.double() * y.double())
+    return torch.where(torch.isinf(x) | torch.isinf(y), math.inf, length).to(kind)
 
 
 SPECIAL: Mapping[Any, Callable[..., Any]] = {

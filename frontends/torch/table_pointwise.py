@@ -148,7 +148,19 @@ def hardtanh(t: Context, a: Args) -> Operand:
 
 
 def sign(t: Context, a: Args) -> Operand:
-    return a.self if t.dtype.is_bool else t.op("sign", a.self)
+    """torch's sign of NaN is 0."""
+    if t.dtype.is_bool:
+        return a.self  # type: ignore[no-any-return]
+    made = t.op("sign", a.self)
+    return t.op("where", t.op("isnan", a.self), 0.0, made) if t.dtype.is_float else made
+
+
+def remainder(t: Context, a: Args) -> Operand:
+    """`mod`, but that a remainder of zero has the sign of the dividend."""
+    made = pair(t, "mod", a.self, a.other, t.dtype)
+    if not t.dtype.is_float:
+        return made
+    return t.op("where", t.op("eq", made, 0.0), pair(t, "mul", a.self, 0.0, t.dtype), made)
 
 
 def convert(t: Context, a: Args) -> Operand:
@@ -232,7 +244,7 @@ POINTWISE: Mapping[str, Row] = {
     **{f"aten.div.{kind}": div_mode for kind in ("Tensor_mode", "Scalar_mode")},
     "aten.floor_divide.default": lambda t, a: divided(t, a.self, a.other, "floor"),
     **{f"aten.fmod.{kind}": binary("fmod") for kind in ("Tensor", "Scalar")},
-    **{f"aten.remainder.{kind}": binary("mod") for kind in ("Tensor", "Scalar", "Scalar_Tensor")},
+    **{f"aten.remainder.{kind}": remainder for kind in ("Tensor", "Scalar", "Scalar_Tensor")},
     **{f"aten.pow.{kind}": power for kind in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")},
     "aten.atan2.default": binary("atan2"),
     "aten.maximum.default": extremum("maximum", "logical_or"),

@@ -202,7 +202,7 @@ class Walker:
         except CompileError as failure:
             raise asked(failure, name) from failure
         results = made if isinstance(made, (tuple, list)) else (made,)
-        agreed = [self._agreed(r, t, name) for r, t in zip(results, context.outputs, strict=False)]
+        agreed = [self._agreed(context, r, t) for r, t in zip(results, context.outputs, strict=False)]
         return agreed if isinstance(node.meta["val"], (tuple, list)) else agreed[0]
 
     def _region(self, body: Any, operands: tuple[Any, ...]) -> list[Any]:
@@ -234,18 +234,17 @@ class Walker:
             return TensorType(DType.f32, (Dim.of(0),))
         return TensorType(dtype_of(value.dtype, f"`{what}`"), tuple(self.sizes.dim(d) for d in value.shape))
 
-    def _agreed(self, made: Operand | None, wanted: TensorType, name: str) -> Operand | None:
+    def _agreed(self, context: Context, made: Operand | None, wanted: TensorType) -> Operand | None:
         """The value, once its type is known to be the one torch has; what cannot be proven is checked at run time."""
         if made is None or not is_tensor(made):
             return made
         have = self.b.type(made)
-        if have.dtype is not wanted.dtype:
-            made = self.b.cast(made, dtype=wanted.dtype)
+        made = context.converted(made, wanted.dtype)
         if len(have.dims) != len(wanted.dims):
-            raise CompileError((Diagnostic(f"`{name}` gives {have}, but torch has {wanted}", self.b.span),))
+            raise CompileError((Diagnostic(f"`{context.target}` gives {have}, but torch has {wanted}", self.b.span),))
         if all(a == b or self.b.facts.prove_eq(a, b) for a, b in zip(have.dims, wanted.dims, strict=True)):
             return made
-        self.checked.append(f"`{name}`: {have} against {wanted}")
+        self.checked.append(f"`{context.target}`: {have} against {wanted}")
         return self.b.match_cast(made, wanted)
 
 
