@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from ..ir.diagnostics import error
-from ..ir.graph import Const, Module
+from ..ir.graph import Module
+from ..ir.interpret import const_array
 from ..ir.loops import Program
 from ..ir.parser import parse_module
 from ..ir.printer import print_module
@@ -159,12 +160,6 @@ def _halves(name: str, positions: range, few: int) -> dict[str, range]:
         return {name: positions}
     middle = len(positions) // 2
     return {f"{name}0": positions[:middle], f"{name}1": positions[middle:]}
-
-
-def const_array(const: Const) -> np.ndarray:
-    """The constant's value as an array of its type."""
-    shape = tuple(d.value for d in const.type.dims)
-    return np.array(const.value, const.type.dtype.numpy).reshape(shape)
 
 
 def read_source(source: Source) -> Module:

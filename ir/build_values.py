@@ -11,6 +11,7 @@ import numpy as np
 
 from .diagnostics import error
 from .dims import Dim
+from .rounding import converted
 from .types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -52,10 +53,10 @@ def nested(name: str, value: object, t: TensorType) -> object:
     array = np.asarray(value)
     if not all(d.is_const for d in t.dims) or array.shape != tuple(d.value for d in t.dims):
         raise error(f"the value of `@{name}` has the shape {list(array.shape)}, its type is {t}")
-    converted = array.astype(t.dtype.numpy)
-    if not t.dtype.is_float and not np.array_equal(converted, array):
+    stored = converted(array, t.dtype)
+    if not t.dtype.is_float and not np.array_equal(stored, array):
         raise error(f"the value of `@{name}` does not fit {t.dtype}")
-    return numbers(converted, t.dtype)
+    return numbers(stored, t.dtype)
 
 
 def numbers(array: np.ndarray, dtype: DType) -> object:

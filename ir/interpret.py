@@ -41,6 +41,7 @@ from .infer import flatten, text_of
 from .infer_module import infer_module
 from .infer_scope import slots
 from .op import Op
+from .rounding import converted
 from .size_values import misfit, size_values
 from .subs import subs_op
 from .types import DType, TensorType, TupleType, Type
@@ -233,7 +234,7 @@ class _Frame:
         if isinstance(operand, DimValue) and (fault := misfit(operand.dim, operand.dtype, self.symbols)):
             raise InterpretError(fault)
         number = operand.value if isinstance(operand, Literal) else operand.dim.evaluate(self.symbols)
-        return np.asarray(number).astype(operand.dtype.numpy)
+        return converted(number, operand.dtype)
 
 
 def run_op(
@@ -258,7 +259,7 @@ def run_op(
 def const_array(const: Const) -> Array:
     """The array of a constant."""
     shape = tuple(d.value for d in const.type.dims)
-    return np.asarray(const.value, dtype=const.type.dtype.numpy).reshape(shape)
+    return converted(const.value, const.type.dtype).reshape(shape)
 
 
 # -------------------------------------------------------------------------------------------------- binding

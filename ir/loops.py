@@ -31,10 +31,17 @@ from .types import DType
 # ---------------------------------------------------------------------------------------------- expressions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Const:
     value: bool | int | float
     dtype: DType
+
+    def __eq__(self, other: object) -> bool:
+        """0.0 is not -0.0 (kernels that are equal are one), and NaN is itself."""
+        return isinstance(other, Const) and self.dtype is other.dtype and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash((repr(self.value), self.dtype))
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .build_values import number
 from .dims import Dim
 from .loops import Apply, Cast, Const, Expr, Index, Select
+from .rounding import converted
 from .types import DType
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -16,10 +18,15 @@ PREDICATES = frozenset({"isnan", "isinf", "isfinite", "logical_not", "logical_an
 
 
 def const(value: bool | int | float, dtype: DType) -> Const:
-    """A constant, converted to its dtype."""
+    """A constant of a dtype; a float keeps the digits it was written with, which `held` rounds."""
     if dtype.is_bool:
         return Const(bool(value), dtype)
     return Const(int(value) if dtype.is_int else float(value), dtype)
+
+
+def held(value: Const) -> bool | int | float:
+    """The number that a constant is: rounded to its dtype, integers wrapped around."""
+    return number(converted(value.value, value.dtype)[()], value.dtype)
 
 
 def index(value: Dim | int | str) -> Index:
@@ -59,10 +66,8 @@ def cast(value: Expr, dtype: DType) -> Expr:
     """Conversion, left out where it changes nothing."""
     if value.dtype is dtype:
         return value
-    if isinstance(value, Const):
-        return (
-            const(value.value, dtype) if not (dtype.is_int and isinstance(value.value, float)) else Cast(value, dtype)
-        )
+    if isinstance(value, Const) and not (dtype.is_int and value.dtype.is_float):
+        return Const(number(converted(held(value), dtype)[()], dtype), dtype)
     return Cast(value, dtype)
 
 

@@ -23,7 +23,7 @@ from pliant.ir.graph import DimValue, Literal, NoneValue, Operand, Var
 from pliant.ir.infer import infer_apply
 from pliant.ir.loops import Apply, Cast, Const, Expr, Index, Load, Name, Select
 from pliant.ir.op import CompositeOp, ContractOp, ElementOp, Op, ReduceOp, Sample
-from pliant.ir.ops.activation import Gelu, GeluTanh, sigmoid_array
+from pliant.ir.ops.activation import Gelu, GeluTanh, Relu, sigmoid_array
 from pliant.ir.ops.select import Cast as CastOp
 from pliant.ir.ops.select import fma_array
 from pliant.ir.ops.unary import erf_array
@@ -173,7 +173,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ge": np.greater_equal, "neg": np.negative, "round": _round, "asin": np.arcsin, "acos": np.arccos,
     "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": erf_array,
     "sigmoid": sigmoid_array, "fma": fma_array, "gelu": Gelu().exact, "gelu_tanh": GeluTanh().exact,
-    "softplus": lambda x: np.logaddexp(x, 0),
+    "softplus": lambda x: np.logaddexp(x, 0), "clamp_min": np.maximum, "clamp_max": np.minimum, "relu": Relu().exact,
 }  # fmt: skip
 PLAIN = (
     "logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not left_shift "

@@ -141,7 +141,7 @@ def test_data_dependent_index() -> None:
     r = Name("r", i64)
     inside = Apply("logical_and", (Apply("ge", (r, at(-N)), boolean), Apply("lt", (r, at(N)), boolean)), boolean)
     shifted = Apply("where", (Apply("lt", (r, at(0)), boolean), Apply("add", (r, at(N)), i64), r), i64)
-    kept = Apply("clamp", (shifted, at(0), at(N - 1)), i64)
+    kept = Apply("clamp_max", (Apply("clamp_min", (shifted, at(0)), i64), at(N - 1)), i64)
     read = Load("x0", Name("c", i64), f32)
     body = loop("i", "K", raw, Require(inside, 3, r), Let("c", kept), Store("y", at(i), read))
     buffers = (Buffer("x0", f32, N, "in"), Buffer("x1", i64, Dim.of("K"), "in"), Buffer("y", f32, Dim.of("K"), "out"))

@@ -10,8 +10,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from ...ir.rounding import converted
 from ...ir.types import DType
 from ..target import Target
 
@@ -52,8 +51,7 @@ def literal(value: bool | int | float, dtype: DType) -> Value:
     if dtype.is_int:
         bits = int(value) & ((1 << dtype.bits) - 1)
         return Value(str(bits - (1 << dtype.bits) if bits >> (dtype.bits - 1) else bits), dtype)
-    with np.errstate(over="ignore"):
-        rounded = float(np.asarray(value, dtype=np.float64).astype(dtype.numpy).astype(np.float64))
+    rounded = float(converted(value, dtype))
     return Value(f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}", dtype)
 
 

@@ -118,10 +118,10 @@ def _sign(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str)
     zero, one, minus = _number(0, a), _number(1, a), _number(-1, a)
     greater = "fcmp ogt" if _float(a) else "icmp sgt" if a.dtype.is_signed else "icmp ugt"
     up = f.let(f"{greater} {a.typed}, {zero}")
-    rest = a.text  # zero or NaN stays what it is
+    rest = f.let(f"fadd {a.typed}, 0.0") if _float(a) else a.text  # NaN stays what it is, -0.0 becomes 0.0
     if a.dtype.is_signed:
         down = f.let(f"{'fcmp olt' if _float(a) else 'icmp slt'} {a.typed}, {zero}")
-        rest = f.let(f"select i1 {down}, {a.type} {minus}, {a.typed}")
+        rest = f.let(f"select i1 {down}, {a.type} {minus}, {a.type} {rest}")
     return f.value(f"select i1 {up}, {a.type} {one}, {a.type} {rest}", dtype)
 
 
@@ -148,14 +148,14 @@ def _fma(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) 
 
 
 def _extremum(name: str) -> Emitter:
-    """maximum or minimum; a NaN on either side gives NaN; which of -0.0 and 0.0 comes out is left open."""
+    """maximum or minimum; a NaN on either side gives NaN, and -0.0 is below 0.0 but in reductions (their flags)."""
 
     def emit(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
         a, b = args
         if a.dtype.is_bool:
             return f.value(f"{'or' if name == 'max' else 'and'} i1 {a.text}, {b.text}", dtype)
         if _float(a):
-            return Value(_intrinsic(f, f"{name}imum", args, "nsz").text, dtype)
+            return Value(_intrinsic(f, f"{name}imum", args, "nsz" if "nsz" in flags else "").text, dtype)
         return Value(_intrinsic(f, f"{'s' if a.dtype.is_signed else 'u'}{name}", args).text, dtype)
 
     return emit
@@ -269,13 +269,22 @@ def _where(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str
     return f.value(f"select i1 {c.text}, {a.typed}, {b.typed}", dtype)
 
 
-def _clamp(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
-    x, low, high = args
-    return _extremum("min")(f, (_extremum("max")(f, (x, low), dtype, flags), high), dtype, flags)
+def _limit(name: str) -> Emitter:
+    """clamp_min or clamp_max: the limit where x is beyond it or it is NaN, else x (of equal zeros too)."""
+
+    def emit(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
+        x, limit = args
+        if not _float(x):
+            return _extremum(name)(f, args, dtype, flags)
+        beyond = f.let(f"fcmp {'olt' if name == 'max' else 'ogt'} {x.typed}, {limit.text}")
+        taken = f.let(f"or i1 {beyond}, {f.let(f'fcmp uno {limit.typed}, {limit.text}')}")
+        return f.value(f"select i1 {taken}, {limit.typed}, {x.typed}", dtype)
+
+    return emit
 
 
 def _relu(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
-    return _extremum("max")(f, (args[0], literal(0, args[0].dtype)), dtype, flags)
+    return _limit("max")(f, (args[0], literal(0, args[0].dtype)), dtype, flags)
 
 
 def _bitwise_not(f: FunctionBuilder, args: tuple[Value, ...], dtype: DType, flags: str) -> Value:
@@ -310,7 +319,8 @@ EMITTERS: Mapping[str, Emitter] = MappingProxyType(
         "reciprocal": _reciprocal,
         "square": _square,
         "relu": _relu,
-        "clamp": _clamp,
+        "clamp_min": _limit("max"),
+        "clamp_max": _limit("min"),
         "where": _where,
         "eq": _compare("oeq", "eq", "eq"),
         "ne": _compare("une", "ne", "ne"),

@@ -39,7 +39,8 @@ from .kernel_index import Int, of_int
 from .kernel_scope import Scope
 
 _CHEAP = frozenset(
-    {"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "fma", "square", "relu", "clamp", "sign", "where"}
+    {"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "fma", "square", "relu", "sign", "where"}
+    | {"clamp_min", "clamp_max"}
     | {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not"}
     | {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "floor", "ceil", "trunc", "round"}
 )

@@ -11,6 +11,7 @@ from ..build import Builder
 from ..dims import Dim
 from ..graph import NoneValue, Operand
 from ..op import Array, InferContext
+from ..rounding import converted
 from ..types import DType, TensorType, tensor
 
 T = TypeVar("T")
@@ -102,8 +103,18 @@ def exact(x: Array) -> Array:
 
 def rounded(value: object, dtype: DType) -> Array:
     """A reference's result in its dtype, 0-d results as arrays."""
-    with np.errstate(all="ignore"):
-        return np.asarray(value).astype(dtype.numpy)
+    return converted(value, dtype)
+
+
+def limited(x: Array, low: object = None, high: object = None) -> Array:
+    """x where it lies between the limits (of equal ones x, so that its zero keeps its sign), NaN where any is."""
+    if low is not None:
+        bottom = np.asarray(low, x.dtype)
+        x = np.where((x < bottom) | (bottom != bottom), bottom, x)
+    if high is not None:
+        top = np.asarray(high, x.dtype)
+        x = np.where((x > top) | (top != top), top, x)
+    return x
 
 
 # -------------------------------------------------------------------------------------------------- samples

@@ -12,6 +12,7 @@ import numpy as np
 from ..loops import Expr
 from ..op import Array, ElementContext
 from ..scalar import apply, const, select
+from ._common import limited
 from ._pointwise import NumberUnary, Unary
 
 
@@ -31,15 +32,12 @@ class Sigmoid(Unary):
 
 
 class Relu(NumberUnary):
-    """max(x, 0)."""
+    """0 where x is below 0, else x: -0.0 and NaN stay."""
 
     name = "relu"
 
-    def formula(self, ctx: ElementContext, x: Expr) -> Expr:
-        return apply("maximum", x, const(0, x.dtype))
-
     def exact(self, x: Array) -> object:
-        return np.maximum(x, x.dtype.type(0))
+        return np.where(x < 0, x.dtype.type(0), x)
 
 
 class Gelu(Unary):
@@ -145,12 +143,12 @@ class LeakyRelu(Unary):
 
 
 def _clamped(x: Expr, low: float, high: float) -> Expr:
-    return apply("minimum", apply("maximum", x, const(low, x.dtype)), const(high, x.dtype))
+    return apply("clamp_max", apply("clamp_min", x, const(low, x.dtype)), const(high, x.dtype))
 
 
 @dataclass(frozen=True)
 class Hardtanh(Unary):
-    """x limited to [min_val, max_val]."""
+    """x limited to [min_val, max_val]; a limit that equals x leaves it (-0.0 stays), and NaN stays NaN."""
 
     name: ClassVar[str] = "hardtanh"
     min_val: float = -1.0
@@ -160,7 +158,7 @@ class Hardtanh(Unary):
         return _clamped(x, self.min_val, self.max_val)
 
     def exact(self, x: Array) -> object:
-        return np.minimum(np.maximum(x, x.dtype.type(self.min_val)), x.dtype.type(self.max_val))
+        return limited(x, self.min_val, self.max_val)
 
     @classmethod
     def variants(cls) -> Iterable[Unary]:
@@ -178,7 +176,7 @@ class Hardsigmoid(Unary):
         return apply("div", _clamped(shifted, 0.0, 6.0), const(6.0, x.dtype))
 
     def exact(self, x: Array) -> object:
-        return np.minimum(np.maximum(x + x.dtype.type(3), 0), 6) / x.dtype.type(6)
+        return limited(x + x.dtype.type(3), 0.0, 6.0) / x.dtype.type(6)
 
 
 class Hardswish(Unary):
@@ -192,4 +190,4 @@ class Hardswish(Unary):
         return apply("div", apply("mul", x, _clamped(shifted, 0.0, 6.0)), const(6.0, x.dtype))
 
     def exact(self, x: Array) -> object:
-        return x * np.minimum(np.maximum(x + x.dtype.type(3), 0), 6) / x.dtype.type(6)
+        return x * limited(x + x.dtype.type(3), 0.0, 6.0) / x.dtype.type(6)

@@ -42,14 +42,27 @@ class Mul(Binary):
     numpy = "multiply"
 
 
-class Maximum(Binary):
-    """The larger of x and y; NaN where either is."""
+@dataclass(frozen=True)
+class Extremum(Binary):
+    """The larger or the smaller operand, as IEEE 754 (2019) has it."""
+
+    def exact(self, x: Array, y: Array) -> Array:
+        plain = super().exact(x, y)
+        if not np.issubdtype(x.dtype, np.floating):
+            return plain
+        signs = (np.signbit(x), np.signbit(y))
+        negative = np.logical_and(*signs) if self.name == "maximum" else np.logical_or(*signs)
+        return np.asarray(np.where((x == 0) & (y == 0), np.where(negative, -0.0, 0.0).astype(x.dtype), plain))
+
+
+class Maximum(Extremum):
+    """The larger of x and y; NaN where either is, and 0.0 is larger than -0.0."""
 
     name = "maximum"
 
 
-class Minimum(Binary):
-    """The smaller of x and y; NaN where either is."""
+class Minimum(Extremum):
+    """The smaller of x and y; NaN where either is, and -0.0 is smaller than 0.0."""
 
     name = "minimum"
 

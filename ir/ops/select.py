@@ -19,6 +19,7 @@ from ._common import (
     arrays,
     cycled,
     integers,
+    limited,
     operand,
     optional,
     rounded,
@@ -86,7 +87,10 @@ class Where(Pointwise):
 
 @dataclass(frozen=True)
 class Clamp(Pointwise):
-    """x limited to [min, max], either of which may be none; NaN stays NaN, and max wins where min is above it."""
+    """x limited to [min, max], either of which may be none; max wins where min is above it.
+
+    A limit that equals x leaves x: -0.0 stays -0.0 between 0.0 and 1.0.  NaN where any of the three is.
+    """
 
     name: ClassVar[str] = "clamp"
     family: ClassVar[str] = "select"
@@ -115,19 +119,15 @@ class Clamp(Pointwise):
         dtype = x.dtype
         x = cast(x, dtype.compute)
         if low is not None:
-            x = apply("maximum", x, cast(low, x.dtype))
+            x = apply("clamp_min", x, cast(low, x.dtype))
         if high is not None:
-            x = apply("minimum", x, cast(high, x.dtype))
+            x = apply("clamp_max", x, cast(high, x.dtype))
         return cast(x, dtype)
 
     def reference(self, *operands: Array | None) -> Array:
         x, low, high = operand(operands, 0), optional(operands, 1), optional(operands, 2)
-        out = widened(x)
-        if low is not None:
-            out = np.maximum(out, widened(low))
-        if high is not None:
-            out = np.minimum(out, widened(high))
-        return rounded(out, DType.of(x.dtype))
+        limits = (None if limit is None else widened(limit) for limit in (low, high))
+        return rounded(limited(widened(x), *limits), DType.of(x.dtype))
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -142,8 +142,13 @@ class Clamp(Pointwise):
         yield Sample(cls(), (x, m), SIZES)
         yield Sample(cls(), (m, tensor("f32", "n", 1), m), SIZES)
         t = tensor("f32", "n")
-        special = arrays(cycled(float("nan"), float("inf"), -float("inf"), 0.0), None, None, types=(t, None, None))
+        edges = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0)
+        special = arrays(cycled(*edges), None, None, types=(t, None, None))
         yield Sample(cls(), (t, -1.0, 1.0), SIZES, make=special)
+        x, limit = tensor("f32", 4, 1), tensor("f32", 5)
+        awkward = cycled(float("nan"), 0.0, -0.0, 2.0, -float("inf"))
+        yield Sample(cls(), (x, limit, 1.0), make=arrays(awkward, awkward, None, types=(x, limit, None)))
+        yield Sample(cls(), (x, None, limit), make=arrays(awkward, None, awkward, types=(x, None, limit)))
 
     @classmethod
     def refused(cls) -> Iterable[Refused]:

@@ -38,7 +38,7 @@ class Neg(NumberUnary):
 
 
 class Sign(NumberUnary):
-    """-1, 0 or 1; NaN stays NaN."""
+    """-1, 0 or 1; 0.0 for either zero, and NaN stays NaN."""
 
     name = "sign"
 

@@ -11,6 +11,7 @@ from ...ir.build_values import number, numbers
 from ...ir.graph import Apply, Const, Function, GlobalRef, Literal, Module, NoneValue, Operand, Statement, Var
 from ...ir.infer import flatten
 from ...ir.interpret import InterpretError, const_array, run_op
+from ...ir.rounding import converted
 from ...ir.subs import map_operand, map_operands
 from ...ir.types import TensorType
 from .walk import unique, with_body
@@ -78,7 +79,7 @@ class _Folder:
 
     def _array(self, operand: Operand) -> np.ndarray | None:
         if isinstance(operand, Literal) and operand.dtype is not None:
-            return np.asarray(operand.value).astype(operand.dtype.numpy)
+            return converted(operand.value, operand.dtype)
         return self.arrays.get(operand.name) if isinstance(operand, GlobalRef) else None
 
     def _operand(self, name: str, value: np.ndarray, t: TensorType) -> Operand:

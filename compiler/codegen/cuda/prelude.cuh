@@ -171,10 +171,14 @@ PL_DEVICE double pl_fma(double a, double b, double c) { return fma(a, b, c); }
 PL_DEVICE float pl_product(float a, float b) { return __fmul_rn(a, b); }
 PL_DEVICE double pl_product(double a, double b) { return __dmul_rn(a, b); }
 
-// NaN on either side gives NaN.
-template <class T> PL_DEVICE T pl_fmax(T a, T b) { return a > b || a != a ? a : b; }
-template <class T> PL_DEVICE T pl_fmin(T a, T b) { return a < b || a != a ? a : b; }
-template <class T> PL_DEVICE T pl_fsign(T a) { return a > (T)0 ? (T)1 : a < (T)0 ? (T)-1 : a; }
+// NaN on either side gives NaN, and -0.0 is below 0.0.
+template <class T> PL_DEVICE bool pl_negative(T a) { return pl_copysign((T)1, a) < (T)0; }
+template <class T> PL_DEVICE T pl_fmax(T a, T b) { return a > b || a != a || (a == b && !pl_negative(a)) ? a : b; }
+template <class T> PL_DEVICE T pl_fmin(T a, T b) { return a < b || a != a || (a == b && pl_negative(a)) ? a : b; }
+// Of a limit that equals it, a stays: so does the sign of its zero.
+template <class T> PL_DEVICE T pl_clamp_min(T a, T low) { return a < low || low != low ? low : a; }
+template <class T> PL_DEVICE T pl_clamp_max(T a, T high) { return a > high || high != high ? high : a; }
+template <class T> PL_DEVICE T pl_fsign(T a) { return a > (T)0 ? (T)1 : a < (T)0 ? (T)-1 : a + (T)0; }
 template <class T> PL_DEVICE T pl_sigmoid(T x) { return (T)1 / ((T)1 + pl_exp(-x)); }
 template <class T> PL_DEVICE T pl_softplus(T x) { return pl_fmax<T>(x, (T)0) + pl_log1p(pl_exp(-pl_abs(x))); }
 // By the normal distribution, which keeps its digits where 1 + erf(x) cancels; infinity * 0 is meant to be 0.

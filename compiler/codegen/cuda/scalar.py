@@ -171,19 +171,15 @@ def _where(args: Args) -> Value:
     return Value(f"({c.text} ? {a.text} : {b.text})", a.dtype)
 
 
-def _clamp(args: Args) -> Value:
-    x, low, high = args
-    return _MINIMUM((_MAXIMUM((x, low)), high))
-
-
 def _relu(args: Args) -> Value:
-    return _MAXIMUM((args[0], literal(0, args[0].dtype)))
+    return _CLAMP_MIN((args[0], literal(0, args[0].dtype)))
 
 
 _ADD = _arithmetic("+", "pl_iadd", "|")
 _MUL = _arithmetic("*", "pl_imul", "&")
 _MAXIMUM = _extremum("max")
 _MINIMUM = _extremum("min")
+_CLAMP_MIN = _by_kind("pl_clamp_min", "pl_imax")
 
 EMITTERS: Mapping[str, Emitter] = MappingProxyType(
     {
@@ -210,7 +206,8 @@ EMITTERS: Mapping[str, Emitter] = MappingProxyType(
         "reciprocal": _reciprocal,
         "square": _square,
         "relu": _relu,
-        "clamp": _clamp,
+        "clamp_min": _CLAMP_MIN,
+        "clamp_max": _by_kind("pl_clamp_max", "pl_imin"),
         "where": _where,
         "eq": _compare("=="),
         "ne": _compare("!="),

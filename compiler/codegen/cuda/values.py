@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....ir.rounding import converted
 from ....ir.types import DType
 
 _REGISTER = {
@@ -60,9 +61,7 @@ def literal(value: bool | int | float, dtype: DType) -> Value:
         return Value("true" if value else "false", dtype)
     if dtype.is_int:
         return Value(_integer(int(value), dtype), dtype)
-    with np.errstate(over="ignore"):
-        rounded = np.asarray(value, np.float64).astype(dtype.numpy)
-    return Value(_float(float(rounded), dtype), dtype)
+    return Value(_float(float(converted(value, dtype)), dtype), dtype)
 
 
 def _integer(value: int, dtype: DType) -> str:

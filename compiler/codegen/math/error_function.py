@@ -166,7 +166,7 @@ def gelu(b: Builder, x: Value) -> Value:
     """
     size = b.abs(x)
     square = x * x
-    near = b.fma(b.poly(square, PHI_NEAR[x.type]), square, x * 0.5)
+    near = b.copysign(b.fma(b.poly(square, PHI_NEAR[x.type]), square, x * 0.5), x)  # for -0.0
     t = b.select(size > TAIL_MAX[x.type], TAIL_ZERO[x.type], size)
     # v in two parts; where t is the larger summand the error is not exact, nor does v matter much.
     shifted, shifted_error = b.fast_two_sum(MILLS_SHIFT[x.type], t)
@@ -212,4 +212,4 @@ def gelu_tanh(b: Builder, x: Value) -> Value:
     rest = (numerator - back) + b.fma(-quotient, error, low)
     quotient = b.fma(rest, b.fma(total, -0.5, 1.46), quotient)
     result = b.scale(quotient, b.select(negative, power, 0))
-    return b.select(x > GELU_TANH_MAX[type_], x, result)
+    return b.select(x > GELU_TANH_MAX[type_], x, b.copysign(result, x))  # for -0.0
