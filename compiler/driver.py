@@ -26,6 +26,7 @@ from .codegen.host import HostCode, emit_host
 from .codegen.kernel import emit_kernels
 from .codegen.llvm import assembly, compile_many, optimized_ir, resolve
 from .codegen.pool import pool_ir
+from .codegen.workers import WORKERS
 from .pipeline import graph_pipeline, is_contraction, run_loop_passes
 from .target import Target
 
@@ -120,6 +121,7 @@ class Compilation:
         """Generates machine code and puts the artifact together; nothing is written to disk."""
         if self.target.kind == "cuda":
             raise error("running on CUDA comes in a later version", helps=("`--emit cuda` prints the CUDA C++",))
+        WORKERS.prepare()  # starts while the stages before machine code run
         self.progress("generating code")
         modules = self.llvm_modules
         with faults_of("machine code", self.program):

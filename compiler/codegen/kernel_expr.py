@@ -109,7 +109,8 @@ class ExprEmitter:
         condition = convert(self.f, self.emit(node.condition, scope, reduced), DType.bool)
         if condition.text in ("true", "false"):
             return self.emit(node.a if condition.text == "true" else node.b, scope, reduced)
-        if not (_loads(node.a) or _loads(node.b)):
+        # A load that may run whether it is chosen or not needs no branch (LLVM's vectoriser fails on some of those).
+        if not any(_may_be_absent(e, scope) for arm in (node.a, node.b) for e in walk_expr(arm)):
             a, b = self.emit(node.a, scope, reduced), self.emit(node.b, scope, reduced)
             return self.f.value(f"select i1 {condition.text}, {a.typed}, {b.typed}", node.dtype)
         return self._guarded(condition, node, scope, reduced)
@@ -145,5 +146,9 @@ def access(buffer: BufferRef, scope: Scope) -> str:
     return text
 
 
-def _loads(node: Expr) -> bool:
-    return any(isinstance(e, Load) for e in walk_expr(node))
+def _may_be_absent(node: Expr, scope: Scope) -> bool:
+    """Is it a load of an element that some call's buffer may not have?"""
+    if not isinstance(node, Load):
+        return False
+    at = node.index
+    return not (isinstance(at, Index) and at.dim.is_const and 0 <= at.dim.value < scope.buffers[node.buffer].certain)

@@ -23,7 +23,10 @@ class LocalVar:
 
 @dataclass(frozen=True)
 class BufferRef:
-    """A buffer's address, alias metadata, and the number of loops around its allocation (0: an argument)."""
+    """A buffer's address, alias metadata, and the number of loops around its allocation (0: an argument).
+
+    `certain` elements are there at every call.
+    """
 
     pointer: str
     dtype: DType
@@ -31,6 +34,7 @@ class BufferRef:
     noalias: str
     depth: int = 0
     align: int = 0
+    certain: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ class Scope:
         """The kernel's arguments."""
         scope = Scope()
         for b in kernel.buffers:
-            scope.buffers[b.name] = BufferRef(f"%{quoted('b.' + b.name)}", b.dtype, *aliases[b.name])
+            certain = b.size.value if b.size.is_const else 0
+            pointer = f"%{quoted('b.' + b.name)}"
+            scope.buffers[b.name] = BufferRef(pointer, b.dtype, *aliases[b.name], certain=certain)
         for s in kernel.sizes:
             scope.ints[s] = Int(f"%{quoted('s.' + s)}", natural=True)
         return scope
