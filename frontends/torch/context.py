@@ -39,6 +39,10 @@ class Args:
     def get(self, name: str, otherwise: Any = None) -> Any:
         return self._values.get(name, otherwise)
 
+    def changed(self, values: dict[str, Any]) -> Args:
+        """The same call with other values of some arguments."""
+        return Args({**self._values, **values})
+
 
 Result = Operand | tuple[Operand | None, ...] | list[Operand]
 Row = Callable[["Context", Args], Result]
@@ -51,7 +55,9 @@ class Context:
     b: FunctionBuilder
     target: str
     outputs: tuple[TensorType, ...]
+    """Of complex results those of their parts."""
     used: frozenset[int]
+    complex_result: bool = False
 
     @property
     def dtype(self) -> DType:

@@ -9,6 +9,7 @@ import torch
 
 from .export import decomposed
 from .table import SIZES, TABLE, core_overloads, decompositions, reason
+from .table_complex import MADE_COMPLEX
 from .walk import calls, place_of, target_name
 
 CoverageRow = tuple[str, str, str, str]
@@ -36,7 +37,7 @@ def core_rows() -> list[CoverageRow]:
 
 
 def status_of(name: str) -> tuple[str, str]:
-    if name in TABLE:
+    if name in TABLE or name in MADE_COMPLEX:
         return "as it is", ""
     if name in SIZES:
         return "size", ""

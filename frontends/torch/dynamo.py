@@ -17,6 +17,7 @@ from ...ir.dims import Dim
 from ...ir.facts import Fact, InRange
 from ...ir.graph import Module
 from ...ir.types import DType
+from .complexes import Complex, from_pairs, is_complex, joined, pair_axis, pairs_of, part_dtype
 from .context import NeedFact, is_tensor
 from .facts import known_facts
 from .frozen import Frozen
@@ -80,6 +81,7 @@ class GraphFunction:
     constants: tuple[Any, ...]
     numbers: frozenset[int]  # results that are sizes
     views: Mapping[int, View]  # results that are views of arguments
+    pairs: frozenset[int]  # results that are complex, as pairs of reals
 
     def __call__(self, *args: Any) -> list[Any]:
         given = {p: self._given(p, a) for p, a in zip(self.params, args, strict=True) if p is not None}
@@ -91,12 +93,13 @@ class GraphFunction:
                 out.append(self.views[i](args))
                 continue
             value = constant if at is None else _tensor(listed[at])
+            value = from_pairs(value) if i in self.pairs else value
             out.append(int(value) if i in self.numbers else value)
         return out
 
     def _given(self, name: str, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.detach()
+            return pairs_of(value) if is_complex(value) else value.detach()
         return torch.tensor(self.counted[name].of(value) if name in self.counted else value)
 
 
@@ -156,8 +159,8 @@ def _static(graph_module: Any) -> frozenset[Any]:
 
 
 def _has_numbers(value: Any) -> bool:
-    """Whether it is a tensor whose sizes are all numbers."""
-    return isinstance(value, torch.Tensor) and not symbols_of(value)
+    """Whether it is a tensor of real numbers whose sizes are all numbers."""
+    return isinstance(value, torch.Tensor) and not symbols_of(value) and not is_complex(value)
 
 
 def _boxed(function: GraphFunction | BySign) -> Callable[..., Any]:
@@ -279,7 +282,7 @@ def _attempt(
     limits = [InRange(Dim.of(words[s]), 0, c.most) for s, c in counted.items() if s in words and c.most is not None]
     facts = (*known_facts(graph, sizes, {}, symbols, said=limits).facts, *extra)
     m = ModuleBuilder()
-    types = {n: f"{dtype_of(n.meta['val'].dtype)}[{_dims(n, sizes)}]" for n in tensors}
+    types = {n: f"{dtype_of(part_dtype(n.meta['val'].dtype))}[{_dims(n, sizes)}]" for n in tensors}
     weights = {n: m.weight(own[n], t) for n, t in types.items() if n in graph.static}
     constants = {n: m.const(taken.fresh(n.name), type_of(c, n.name), a) for n, c, a in _constants(graph)}
     params = {own[n]: t for n, t in types.items() if n not in weights} | {own[n]: "i64[]" for n in varying}
@@ -300,7 +303,8 @@ def _attempt(
         run = Frozen(run, tuple(own[n] for n in weights))
     numerals = tuple(v if isinstance(v, (bool, int, float)) else None for v in outputs)
     listed = tuple(own.get(n) for n in holders)
-    return GraphFunction(run, listed, given, tuple(results), numerals, frozenset(whole), seen)
+    pairs = frozenset(i for i, v in enumerate(outputs) if isinstance(v, Complex))
+    return GraphFunction(run, listed, given, tuple(results), numerals, frozenset(whole), seen, pairs)
 
 
 def _constants(graph: _Graph) -> list[tuple[Any, torch.Tensor, Any]]:
@@ -324,6 +328,7 @@ def _returned(
         if i in seen or value is None or isinstance(value, (bool, int, float)):
             results.append(None)
             continue
+        value = joined(b, value)
         if not is_tensor(value):
             value = b.full(shape=(), value=value, dtype=DType.i64)
         if isinstance(meta, torch.SymInt):
@@ -362,4 +367,5 @@ def _nothing(**_given: Any) -> tuple[Any, ...]:
 
 
 def _dims(node: Any, sizes: Sizes) -> str:
-    return ", ".join(str(sizes.dim(d)) for d in node.meta["val"].shape)
+    value = node.meta["val"]
+    return ", ".join(map(str, (*map(sizes.dim, value.shape), *pair_axis(value))))

@@ -19,6 +19,7 @@ from ...ir.graph import GlobalRef
 from ...ir.types import DType
 from .advice import export_advice
 from .aliasing import refuse_shared
+from .complexes import Complex, is_complex, joined, pair_axis, part_dtype
 from .context import NeedFact, is_tensor
 from .facts import Known, kept_ranges, known_facts
 from .guards import guards, resolver
@@ -365,9 +366,11 @@ class _Import:
         results = self._outputs(b, outputs, values)
         notes = [*known.notes, *self.notes, *(f"checked at run time: {c}" for c in walker.checked)]
         specs = program.call_spec
+        pairs = {v: b.type(b[v]).dtype for n, v in values.items() if v in inputs and is_complex(self.metas.get(n))}
         return Imported(
-            m.build(), store.arrays, tuple(notes), tuple(inputs), fixed, results, state, specs.in_spec, specs.out_spec
-        )
+            m.build(), store.arrays, tuple(notes), tuple(inputs), fixed, results, state, specs.in_spec, specs.out_spec,
+            pairs,
+        )  # fmt: skip
 
     def _read(self, name: str) -> bool:
         return any(n.name == name and n.users for n in self.program.graph.nodes if n.op == "placeholder")
@@ -397,8 +400,8 @@ class _Import:
         value = self.metas.get(name)
         if isinstance(value, torch.Tensor):
             own = taken.fresh(name)
-            dims = ", ".join(str(self.sizes.dim(d)) for d in value.shape)
-            kind = f"{dtype_of(value.dtype, f'`{name}`')}[{dims}]"
+            dims = ", ".join(map(str, (*map(self.sizes.dim, value.shape), *pair_axis(value))))
+            kind = f"{dtype_of(part_dtype(value.dtype), f'`{name}`')}[{dims}]"
             params[own] = f"inout {kind}" if name in written else kind
             values[name] = own
             return own
@@ -421,9 +424,9 @@ class _Import:
         for spec, value in zip(specs, outputs, strict=True):
             kind = spec.kind.name
             if kind in ("BUFFER_MUTATION", "PARAMETER_MUTATION"):
-                b.update(values[targets[spec.target]], value)
+                b.update(values[targets[spec.target]], joined(b, value))
             elif kind == "USER_INPUT_MUTATION":
-                b.update(values[spec.target], value)
+                b.update(values[spec.target], joined(b, value))
             elif kind == "USER_OUTPUT":
                 results.append(self._result(b, spec, value, returned))
             else:
@@ -437,12 +440,14 @@ class _Import:
         name = type(spec.arg).__name__
         if value is None or name == "ConstantArgument":
             return Result(constant=None if value is None else spec.arg.value)
+        pairs = isinstance(value, Complex)
+        value = joined(b, value)
         if not is_tensor(value):
             if isinstance(value, (bool, int, float)):
                 return Result(constant=value)
             value = b.full(shape=(), value=value, dtype=DType.i64)
         returned.append(value)
-        return Result(len(returned) - 1, None, kind.get(name, "tensor"))
+        return Result(len(returned) - 1, None, "complex" if pairs else kind.get(name, "tensor"))
 
 
 def _attribute(program: Any, node: Any) -> Any:

@@ -353,7 +353,8 @@ def _close(got: Any, wanted: Any) -> bool:
         if isinstance(x, torch.Tensor):
             if x.shape != y.shape or x.dtype != y.dtype:
                 return False
-            if not torch.allclose(x.double(), y.double(), rtol=1e-4, atol=1e-5, equal_nan=True):
+            wide = torch.promote_types(x.dtype, torch.float64)
+            if not torch.allclose(x.to(wide), y.to(wide), rtol=1e-4, atol=1e-5, equal_nan=True):
                 return False
         elif x != y:
             return False

@@ -14,6 +14,7 @@ from ...ir.diagnostics import error
 from ...ir.graph import Module
 from ...ir.types import DType, TensorType
 from .aliasing import refusal, shared
+from .complexes import as_pairs, from_pairs
 from .weights import Array
 
 
@@ -23,7 +24,7 @@ class Result:
 
     position: int | None = None
     constant: object = None
-    kind: str = "tensor"  # of a result: tensor, int, float, bool
+    kind: str = "tensor"  # of a result: tensor, complex (as pairs of reals), int, float, bool
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Imported:
     state: Mapping[str, Array]
     in_spec: Any = field(repr=False, default=None)
     out_spec: Any = field(repr=False, default=None)
+    complex_inputs: Mapping[str, DType] = field(default_factory=dict)
+    """Parameters that are complex tensors of torch's, as pairs of reals of that type."""
 
     @property
     def direct(self) -> int | None:
@@ -54,6 +57,7 @@ class Imported:
         """
         spec = self.in_spec
         plain = spec is not None and not self.fixed and None not in self.inputs and not self.state
+        plain = plain and not self.complex_inputs
         plain = plain and not self.written and any(p.type != _INTEGER for p in self.module.function("main").params)
         if not plain or [r.kind for r in self.outputs] != ["tensor"] or self.outputs[0].position != 0:
             return None
@@ -82,6 +86,8 @@ class Imported:
         pair = shared(given.items(), self.written) if self.written else None
         if pair:
             raise refusal(pair, "the arguments")
+        for name, dtype in self.complex_inputs.items():
+            given[name] = as_pairs(given[name], name, dtype, name in self.written)
         if all(isinstance(leaf, int) for leaf in given.values()):  # nothing says what kind of array is wanted: torch's
             return {name: torch.tensor(leaf) for name, leaf in given.items()}
         return given
@@ -106,6 +112,8 @@ class Imported:
         if result.position is None:
             return result.constant
         value = given[result.position]
+        if result.kind == "complex":
+            return from_pairs(value)
         return value if result.kind == "tensor" else {"int": int, "float": float, "bool": bool}[result.kind](value)
 
 

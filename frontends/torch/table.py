@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .complexes import is_complex
 from .context import Row
 from .decompose import EXTRA
 from .decompose_algebra import ALGEBRA
@@ -18,6 +19,7 @@ from .decompose_linalg import LINALG as MADE_OF_FACTORS
 from .decompose_sampling import SAMPLING
 from .decompose_special import SPECIAL
 from .table_adaptive import ADAPTIVE
+from .table_complex import COMPLEX, MADE_COMPLEX
 from .table_direct import DIRECT, in_inference
 from .table_index import INDEX
 from .table_linalg import LINALG
@@ -41,7 +43,6 @@ _DRAWN = (
 )
 _DATA = "its sizes depend on data, which is not supported yet"
 _BACKWARD = "a derivative: this compiles inference"
-_COMPLEX = "complex numbers are not supported"
 
 LEFT_OUT: Mapping[str, str] = {
     **{f"aten.{n}.default": _RANDOM for n in _DRAWN.split()},
@@ -54,12 +55,6 @@ LEFT_OUT: Mapping[str, str] = {
     "aten._local_scalar_dense.default": "a value of a tensor as a Python number: " + _DATA,
     "aten.bincount.default": _DATA,
     "aten.repeat_interleave.Tensor": _DATA,
-    "aten._fft_c2r.default": _COMPLEX,
-    "aten._fft_r2c.default": _COMPLEX,
-    "aten._fft_c2c.default": _COMPLEX,
-    "aten.view_as_complex.default": _COMPLEX,
-    "aten.view_as_real.default": _COMPLEX,
-    "aten.complex.default": _COMPLEX,
     "aten._native_batch_norm_legit.default": "it changes running statistics in place: export in inference mode",
     "aten.atan2.out": "it writes into a tensor given: exported programs do not",
     "aten.resize_.default": "it changes a tensor's memory in place: exported programs do not",
@@ -129,4 +124,14 @@ def decompositions() -> dict[Any, Any]:
     for own in (EXTRA, ALGEBRA, SAMPLING, SPECIAL, MADE_OF_FACTORS):
         table.update(own)
     # What is core and has a row, or neither row nor rule but a reason, stays for the walk to meet.
-    return {op: rule for op, rule in table.items() if str(op) not in TABLE and str(op) not in SIZES}
+    kept = {*TABLE, *SIZES, *MADE_COMPLEX}
+    return {op: _of_reals(rule) if str(op) in COMPLEX else rule for op, rule in table.items() if str(op) not in kept}
+
+
+def _of_reals(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of what has a row for complex numbers, which are left to it."""
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        return NotImplemented if is_complex([*args, *kwargs.values()]) else rule(*args, **kwargs)
+
+    return own

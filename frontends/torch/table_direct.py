@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...ir.dims import Dim
+from ...ir.facts import Compare
 from ...ir.graph import Operand
+from ...ir.types import DType
 from .context import Args, Context, Row
 from .table_nn import batch_norm, convolution
-from .table_pointwise import binary, convert, extremum, same, where
+from .table_pointwise import binary, convert, extremum, same, unary, where
 from .table_reduce import softmax
 from .table_shape import constant, full, split
 
@@ -38,14 +40,32 @@ def repeat_interleave(t: Context, a: Args) -> Operand:
     return t.op("reshape", wide, shape=(*dims[:axis], dims[axis] * a.repeats, *dims[axis + 1 :]))
 
 
+def frequencies(half: bool) -> Row:
+    """0, 1, ... and, unless `half`, those below 0 after them, over n d."""
+
+    def row(t: Context, a: Args) -> Operand:
+        n = Dim.of(a.n)
+        t.need(Compare("<=", 1, n), f"`{t.target}` divides by the number of elements")
+        i = t.op("iota", shape=t.shape, dtype=DType.i64)
+        if not half:
+            i = t.op("where", t.op("lt", i, t.to((n + 1) // 2, DType.i64)), i, t.op("sub", i, t.to(n, DType.i64)))
+        by = t.op("reciprocal", t.op("mul", t.tensor(n, DType.f64), t.to(a.d, DType.f64)))
+        return t.to(t.op("mul", t.to(i, DType.f64), by), t.dtype)  # type: ignore[no-any-return]
+
+    return row
+
+
 DIRECT: Mapping[str, Row] = {
     **{f"aten.to.{kind}": convert for kind in ("device", "dtype", "dtype_layout", "other")},
     **{f"aten.conv{n}d.default": plain_convolution for n in (1, 2, 3)},
     "aten.__and__.Tensor": binary("bitwise_and"),
     "aten.__or__.Tensor": binary("bitwise_or"),
+    "aten._neg_view.default": unary("neg"),
     "aten.batch_norm.default": batch_norm,
     "aten.chunk.default": split,
     "aten.detach_.default": same,
+    "aten.fft_fftfreq.default": frequencies(half=False),
+    "aten.fft_rfftfreq.default": frequencies(half=True),
     "aten.log_softmax.int": softmax("log_softmax"),
     "aten.max.other": extremum("maximum", "logical_or"),
     "aten.min.other": extremum("minimum", "logical_and"),

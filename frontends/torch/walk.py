@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,12 +16,14 @@ from ...ir.dims import Dim
 from ...ir.graph import Operand
 from ...ir.types import DType, TensorType
 from .ask import asked
+from .complexes import Complex, has_complex, is_complex, part_dtype, split
 from .context import Args, Context, is_tensor
 from .in_place import followed, functional
 from .promote import dtype_of
 from .scalars import Scalars
 from .sizes import Sizes
 from .table import ASSERTIONS, HANDLES, IGNORED, ROWS, SIZES, reason
+from .table_complex import COMPLEX
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\w+)\n\s*(.*)')
@@ -84,36 +86,51 @@ def _only_sizes(node: Any) -> bool:
     )
 
 
-def missing(graph_module: Any) -> list[tuple[str, Place | None]]:
+class Missing(NamedTuple):
+    """A call without a row."""
+
+    name: str
+    place: Place | None
+    of_complex: bool
+
+    @staticmethod
+    def of(node: Any) -> Missing:
+        return Missing(target_name(node.target), place_of(node), has_complex(node))
+
+
+def missing(graph_module: Any) -> list[Missing]:
     """Operators without a row, in the order of the graph."""
-    return [(target_name(n.target), place_of(n)) for n in calls(graph_module) if not has_row(n)]
+    return [Missing.of(n) for n in calls(graph_module) if row_of(n) is None]
 
 
-def has_row(node: Any) -> bool:
-    """Whether a row computes what the node does, or writes."""
+def row_of(node: Any) -> Callable[[Context, Args], Any] | None:
+    """What computes a call's results, or what it writes: that of complex numbers where there are some in it."""
     name = target_name(functional(node.target))
-    return name in ROWS and HANDLES.get(name, _always)(node)
+    if has_complex(node):
+        return COMPLEX.get(name)
+    return ROWS[name] if name in ROWS and HANDLES.get(name, _always)(node) else None
 
 
 def _always(_node: Any) -> bool:
     return True
 
 
-def missing_error(found: list[tuple[str, Place | None]]) -> CompileError:
+def missing_error(found: list[Missing]) -> CompileError:
     """One error that lists every missing operator, why it is, and where the model's code uses it."""
-    places: dict[str, list[Place | None]] = {}
-    for called, place in found:
+    places: dict[tuple[str, bool], list[Place | None]] = {}
+    for called, place, of_complex in found:
         name = called
         if called.startswith("prims.") and hasattr(torch.ops.aten, called.split(".")[1]):
             name = f"aten.{called.removeprefix('prims.')}"  # what the model called
-        places.setdefault(name, []).append(place)
+        places.setdefault((name, of_complex), []).append(place)
     said = []
-    for name, at in places.items():
+    for (name, of_complex), at in places.items():
         known = [p for p in at if p is not None]
         where = tuple(dict.fromkeys(f"used at {p.file}:{p.line}: {p.code}" for p in known))[:4]
-        why = reason(name)
+        why = None if of_complex else reason(name)
         helps = (why,) if why else ("write that part of the model with other operators, or report the operator",)
-        said.append(Diagnostic(f"`{name}` is not supported ({len(at)} in the model)", None, "", where, helps))
+        what = f"`{name}`{' of complex numbers' if of_complex else ''}"
+        said.append(Diagnostic(f"{what} is not supported ({len(at)} in the model)", None, "", where, helps))
     return CompileError(tuple(said))
 
 
@@ -156,6 +173,8 @@ class Walker:
 
     def _checked(self, result: Any) -> Any:
         """A result, given where all that was asserted until then holds."""
+        if isinstance(result, Complex):
+            return result.each(self._checked)
         for condition, message in self.asserted if is_tensor(result) else ():
             whole = self.b.reshape(condition, shape=())
             result = self.b.checked(result, whole, **({} if message is None else {"message": message}))
@@ -173,6 +192,8 @@ class Walker:
         node = self.written.get(node, node)
         if node not in self.values:
             self.values[node] = self._symbolic(node.meta["val"])
+        if is_complex(node.meta.get("val")) and is_tensor(self.values[node]):
+            self.values[node] = split(self.b, self.values[node])
         return self.values[node]
 
     def _symbolic(self, value: Any) -> Any:
@@ -194,11 +215,12 @@ class Walker:
             return self._region(*region)
         if node.target is operator.getitem and isinstance(self.values.get(node.args[0]), (tuple, list)):
             return self.values[node.args[0]][node.args[1]]
-        if not has_row(node):
-            raise missing_error([(name, place_of(node))])
-        context = Context(self.b, name, self._types(node), _used(node))
+        row = row_of(node)
+        if row is None:
+            raise missing_error([Missing.of(node)])
+        context = Context(self.b, name, self._types(node), _used(node), is_complex(node))
         try:
-            made = ROWS[target_name(functional(node.target))](context, Args(self._arguments(node)))
+            made = row(context, Args(self._arguments(node)))
         except CompileError as failure:
             raise asked(failure, name) from failure
         results = made if isinstance(made, (tuple, list)) else (made,)
@@ -229,13 +251,16 @@ class Walker:
         return tuple(self.type_of(v, target_name(node.target)) for v in listed)
 
     def type_of(self, value: Any, what: str) -> TensorType:
-        """The type of a (fake) tensor; an absent result counts as an empty one."""
+        """The type of a (fake) tensor, of a complex one that of its parts; an absent result counts as an empty one."""
         if not isinstance(value, torch.Tensor):
             return TensorType(DType.f32, (Dim.of(0),))
-        return TensorType(dtype_of(value.dtype, f"`{what}`"), tuple(self.sizes.dim(d) for d in value.shape))
+        dims = tuple(self.sizes.dim(d) for d in value.shape)
+        return TensorType(dtype_of(part_dtype(value.dtype), f"`{what}`"), dims)
 
-    def _agreed(self, context: Context, made: Operand | None, wanted: TensorType) -> Operand | None:
+    def _agreed(self, context: Context, made: Any, wanted: TensorType) -> Any:
         """The value, once its type is known to be the one torch has; what cannot be proven is checked at run time."""
+        if isinstance(made, Complex):
+            return made.each(lambda part: self._agreed(context, part, wanted))
         if made is None or not is_tensor(made):
             return made
         have = self.b.type(made)

@@ -12,19 +12,20 @@ import numpy as np
 import torch
 
 from ...ir.types import DType, TensorType, tensor
+from .complexes import is_complex, pair_axis, pairs_of, part_dtype
 from .promote import dtype_of
 
 Array = np.ndarray[Any, Any]
 
 
 def type_of(value: Any, name: str) -> TensorType:
-    """The (static) type of a tensor."""
-    return tensor(dtype_of(value.dtype, f"`{name}`"), *map(int, value.shape))
+    """The (static) type of a tensor; of a complex one that of its pairs."""
+    return tensor(dtype_of(part_dtype(value.dtype), f"`{name}`"), *map(int, value.shape), *pair_axis(value))
 
 
 def array_of(value: Any) -> Array:
     """The values as a numpy array, sharing memory where the layout allows."""
-    plain = value.detach().cpu().contiguous()
+    plain = (pairs_of(value) if is_complex(value) else value.detach()).cpu().contiguous()
     if plain.dtype is torch.bfloat16:
         return np.asarray(plain.view(torch.int16).numpy().view(DType.bf16.numpy))
     return np.asarray(plain.numpy())
