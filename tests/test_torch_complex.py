@@ -200,8 +200,8 @@ def test_transforms_at_every_length(name: str, dtype: Any) -> None:
 
 def test_transforms_of_lines_that_are_cut_and_filled_up() -> None:
     agree(
-        lambda x: (torch.fft.rfft(x, n=16), torch.fft.fft(x, n=5), torch.fft.irfft(x + 1j, n=9), torch.fft.rfft(x, dim=0),
-                   torch.fft.fftfreq(5, 0.5), torch.fft.fftfreq(6), torch.fft.rfftfreq(7)),
+        lambda x: (torch.fft.rfft(x, n=16), torch.fft.fft(x, n=5), torch.fft.irfft(x + 1j, n=9),
+                   torch.fft.rfft(x, dim=0), torch.fft.fftfreq(5, 0.5), torch.fft.fftfreq(6), torch.fft.rfftfreq(7)),
         ({0: AUTO},), (reals(4, 12),), [(reals(n, 12),) for n in (1, 9)],
     )  # fmt: skip
 
