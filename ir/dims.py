@@ -12,6 +12,9 @@ canonical forms. It is sound (equal dims have equal values wherever both are def
 extrema about, not complete: `Facts` proves what the form alone does not show.
 
 Loop indices are dims too, so the arithmetic is plain dictionaries, without any computer algebra system.
+
+What has more terms, factors or nested operations than any program needs is refused (`DimTooComplex`), so that walks
+over a dim may recurse, and none takes time or memory that a short text could make grow without end.
 """
 
 from __future__ import annotations
@@ -20,6 +23,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol, TypeAlias, TypeVar, Union
+
+from .diagnostics import CompileError, Diagnostic
+
+MAX_DEPTH = 48  # of divisions and extrema inside one another
+MAX_SIZE = 1 << 14  # symbols and terms of one division or extremum, at any depth
+MAX_PRODUCT = 1 << 17  # terms that one multiplication may make
+MAX_DEGREE = 32  # factors of one term
 
 T = TypeVar("T")
 
@@ -41,6 +51,14 @@ class Algebra(Protocol[T]):
     def max(self, a: T, b: T) -> T: ...
 
 
+class DimTooComplex(CompileError):
+    """A size beyond the limits above.  The prover takes it as not proven; for a program it is a refusal."""
+
+    def __init__(self, what: str) -> None:
+        help = "give its parts names: sizes of parameters, or of a match_cast"
+        super().__init__((Diagnostic(f"a size {what}", helps=(help,)),))
+
+
 @dataclass(frozen=True)
 class FloorDiv:
     """`numerator // denominator`, irreducible; a constant denominator is at least 2."""
@@ -51,6 +69,11 @@ class FloorDiv:
     @cached_property
     def key(self) -> tuple[int, str]:
         return (1, f"({self.numerator})//({self.denominator})")
+
+    @cached_property
+    def extent(self) -> tuple[int, int]:
+        """(depth, size): operations inside one another, and symbols and terms at any depth."""
+        return _extent(self)
 
     @cached_property
     def _hash(self) -> int:
@@ -73,6 +96,11 @@ class Extremum:
     @cached_property
     def key(self) -> tuple[int, str]:
         return (2, f"{self.kind}({','.join(map(str, self.arguments))})")
+
+    @cached_property
+    def extent(self) -> tuple[int, int]:
+        """(depth, size): operations inside one another, and symbols and terms at any depth."""
+        return _extent(self)
 
     @cached_property
     def _hash(self) -> int:
@@ -227,6 +255,8 @@ class Dim:
             return make({m: c * other for m, c in self._terms.items()} if other else {})
         terms: dict[Monomial, int] = {}
         factors = Dim.of(other)._terms.items()
+        if len(self._terms) * len(factors) > MAX_PRODUCT:
+            raise DimTooComplex("has too many terms")
         for left, a in self._terms.items():
             for right, b in factors:
                 monomial = _product(left, right)
@@ -269,6 +299,15 @@ class Dim:
         return -((-Dim.of(a)) // b)
 
     @staticmethod
+    def sum(dims: Iterable[Dim]) -> Dim:
+        """The sum, in time linear in the number of terms; 0 for none."""
+        terms: dict[Monomial, int] = {}
+        for dim in dims:
+            for monomial, coefficient in dim._terms.items():
+                terms[monomial] = terms.get(monomial, 0) + coefficient
+        return make({m: c for m, c in terms.items() if c})
+
+    @staticmethod
     def product(dims: Iterable[DimLike]) -> Dim:
         """The product; 1 for none (the number of elements of a shape)."""
         result = Dim.of(1)
@@ -282,13 +321,7 @@ class Dim:
         """All symbols named in `values` replaced at once."""
         if self.symbols.isdisjoint(values):
             return self
-        result = Dim.of(0)
-        for monomial, coefficient in self._terms.items():
-            term = Dim.of(coefficient)
-            for atom in monomial:
-                term = term * _subs_atom(atom, values)
-            result = result + term
-        return result
+        return Dim.sum(_subs_term(monomial, coefficient, values) for monomial, coefficient in self._terms.items())
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Its value; KeyError for a symbol without a value, ZeroDivisionError for a divisor that is 0."""
@@ -349,6 +382,42 @@ def rebuild(atom: Atom, parts: Iterable[Dim]) -> Dim:
     return (Dim.min if atom.kind == "min" else Dim.max)(*parts)
 
 
+def new_atom(atom: FloorDiv | Extremum) -> Dim:
+    """A dim of an atom just made, refused when that is too much."""
+    depth, size = atom.extent
+    if depth > MAX_DEPTH:
+        raise DimTooComplex(f"has more than {MAX_DEPTH} divisions, minima and maxima inside one another")
+    if size > MAX_SIZE:
+        raise DimTooComplex("has too many terms")
+    return of_atom(atom)
+
+
+def _extent(atom: FloorDiv | Extremum) -> tuple[int, int]:
+    depth, size = 0, 0
+    for child in children(atom):
+        for monomial in child._terms:
+            size += 1
+            for factor in monomial:
+                if not isinstance(factor, str):
+                    depth = max(depth, factor.extent[0])
+                    size += factor.extent[1]
+    return depth + 1, size
+
+
+def size_of(dim: Dim) -> int:
+    """Symbols and terms at any depth: what a walk over the dim costs."""
+    return len(dim._terms) + sum(a.extent[1] for m in dim._terms for a in m if not isinstance(a, str))
+
+
+def _subs_term(monomial: Monomial, coefficient: int, values: Mapping[str, DimLike]) -> Dim:
+    kept = tuple(atom for atom in monomial if isinstance(atom, str) and atom not in values)
+    term = make({kept: coefficient})
+    for atom in monomial if len(kept) < len(monomial) else ():
+        if not isinstance(atom, str) or atom in values:
+            term = term * _subs_atom(atom, values)
+    return term
+
+
 def _subs_atom(atom: Atom, values: Mapping[str, DimLike]) -> Dim:
     if isinstance(atom, str):
         return Dim.of(values[atom]) if atom in values else Dim.of(atom)
@@ -365,6 +434,8 @@ def _evaluate_atom(atom: FloorDiv | Extremum, values: Mapping[str, int]) -> int:
 def _product(left: Monomial, right: Monomial) -> Monomial:
     if not left or not right:
         return left or right
+    if len(left) + len(right) > MAX_DEGREE:
+        raise DimTooComplex(f"has a term of more than {MAX_DEGREE} factors")
     return tuple(sorted(left + right, key=atom_key))
 
 

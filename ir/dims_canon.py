@@ -5,11 +5,14 @@ Every rule is exact for integers of either sign, and where the divisor is unknow
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from math import gcd
 from typing import Literal
 
-from .dims import Dim, Extremum, FloorDiv, Monomial, make, monomial_key, monomial_quotient
+from .dims import Dim, Extremum, FloorDiv, Monomial, make, monomial_key, monomial_quotient, new_atom
+
+MAX_FLAT = 64  # arguments that flattening an extremum may add
 
 
 def divmod_poly(numerator: Dim, divisor: Dim) -> tuple[Dim, Dim]:
@@ -47,7 +50,7 @@ def floordiv(numerator: Dim, denominator: Dim) -> Dim:
     if common or content > 1:
         # (g*x) // (g*d) == x // d for every g != 0; a zero g has no value on the left to disagree with.
         return quotient + floordiv(_cancel(rest, common, content), _cancel(denominator, common, content))
-    return quotient + make({(FloorDiv(rest, denominator),): 1})
+    return quotient + new_atom(FloorDiv(rest, denominator))
 
 
 def _common_monomial(monomials: list[Monomial]) -> Monomial:
@@ -145,7 +148,7 @@ def _reduced_floordiv(rest: dict[Monomial, int], constant: int, divisor: int) ->
         base = inner.denominator.value
         return _floordiv_const(inner.numerator + (make(others) + constant) * base, base * divisor)
     numerator = make({**rest, (): constant} if constant else rest)
-    return make({(FloorDiv(numerator, Dim.of(divisor)),): 1})
+    return new_atom(FloorDiv(numerator, Dim.of(divisor)))
 
 
 def _only_floordiv(rest: dict[Monomial, int]) -> FloorDiv | None:
@@ -183,8 +186,8 @@ def extremum(kind: Literal["min", "max"], dims: Iterable[Dim]) -> Dim:
 
 def _irreducible(kind: Literal["min", "max"], args: list[Dim]) -> Dim:
     """The extremum of normalised arguments; what was taken out of some may have left others to flatten."""
-    flat = list(_flatten(kind, args))
-    return make({(Extremum(kind, tuple(args)),): 1}) if len(flat) == len(args) else extremum(kind, flat)
+    flat = _flatten(kind, args)
+    return new_atom(Extremum(kind, tuple(args))) if len(flat) == len(args) else extremum(kind, flat)
 
 
 def _comparable(kind: Literal["min", "max"], dims: Iterable[Dim]) -> list[Dim]:
@@ -216,8 +219,13 @@ def _weight(args: list[Dim]) -> int:
     return sum(c for arg in args for c in arg._terms.values())
 
 
-def _flatten(kind: Literal["min", "max"], dims: Iterable[Dim]) -> Iterator[Dim]:
-    """min(min(a, b) + c, d) as a + c, b + c, d."""
+def _flatten(kind: Literal["min", "max"], dims: list[Dim]) -> list[Dim]:
+    """min(min(a, b) + c, d) as a + c, b + c, d; as it stands where sums of extrema would make too many."""
+    flat = list(itertools.islice(_flattened(kind, dims), MAX_FLAT + len(dims)))
+    return flat if len(flat) < MAX_FLAT + len(dims) else dims
+
+
+def _flattened(kind: Literal["min", "max"], dims: Iterable[Dim]) -> Iterator[Dim]:
     for dim in dims:
         for monomial, coefficient in dim._terms.items():
             atom = monomial[0] if len(monomial) == 1 else None
@@ -226,7 +234,7 @@ def _flatten(kind: Literal["min", "max"], dims: Iterable[Dim]) -> Iterator[Dim]:
                 opposite = atom.kind != kind and coefficient < 0  # -max(a, b) is min(-a, -b)
                 if same or opposite:
                     rest = dim - make({monomial: coefficient})
-                    yield from _flatten(kind, [arg * coefficient + rest for arg in atom.arguments])
+                    yield from _flattened(kind, [arg * coefficient + rest for arg in atom.arguments])
                     break
         else:
             yield dim

@@ -8,6 +8,7 @@ used up by a bind or checked, so that after all steps every size is what its typ
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
@@ -69,7 +70,7 @@ class _Equation:
     slot: str | None
 
 
-_Row: TypeAlias = tuple[_Equation, dict[str, Dim]]
+_Row: TypeAlias = tuple[int, dict[str, Dim]]
 
 
 def solve(
@@ -94,15 +95,24 @@ def solve(
 
 
 class _Solver:
+    """`open` are the equations not used yet, by number; `missing` their symbols not bound yet, `users` the reverse."""
+
     def __init__(self, slots: Sequence[tuple[str, Dim]], known: frozenset[str], facts: Facts) -> None:
         self.facts = facts
         self.known = set(known)
-        self.unknown = frozenset().union(*(pattern.symbols for _, pattern in slots)) - known
-        self.open = [_Equation(Dim.of(slot), pattern, slot) for slot, pattern in slots]
-        self.all = list(self.open)
-        for fact in facts.facts:
-            if isinstance(fact, Compare) and fact.op == "==":
-                self.open.append(_Equation(Dim.of(0), fact.lhs - fact.rhs, None))
+        self.unknown = set(frozenset().union(*(pattern.symbols for _, pattern in slots)) - known)
+        self.all = [_Equation(Dim.of(slot), pattern, slot) for slot, pattern in slots]
+        equalities = [fact for fact in facts.facts if isinstance(fact, Compare) and fact.op == "=="]
+        equations = [*self.all, *(_Equation(Dim.of(0), fact.lhs - fact.rhs, None) for fact in equalities)]
+        self.open = dict(enumerate(equations))
+        self.missing = {i: set(e.pattern.symbols - self.known) for i, e in self.open.items()}
+        self.users: dict[str, list[int]] = {}
+        for i, names in self.missing.items():
+            for name in names:
+                self.users.setdefault(name, []).append(i)
+        self.ready = [i for i, names in self.missing.items() if not names]
+        self.bare = deque(i for i, e in self.open.items() if e.pattern.name in self.unknown)
+        self.single = {i for i, names in self.missing.items() if len(names) == 1}
         self.steps: list[Step] = []
         self.vanishing: dict[str, Dim] = {}  # unknown -> a determinant that may be 0
 
@@ -111,16 +121,12 @@ class _Solver:
         return self._check() or self._bind_bare() or self._bind_one() or self._bind_system()
 
     def _check(self) -> bool:
-        ready = [e for e in self.open if not self._unknowns(e)]
-        for equation in ready:
-            self.open.remove(equation)
+        ready, self.ready = [i for i in sorted(self.ready) if i in self.open], []
+        for number in ready:
+            equation = self.open.pop(number)
             if equation.slot is not None:
                 self.steps.append(CheckDim(equation.slot, equation.pattern))
         return bool(ready)
-
-    def _unknowns(self, equation: _Equation) -> list[str]:
-        """Symbols not bound yet; those of facts that stand in no pattern are never bound."""
-        return sorted(equation.pattern.symbols - self.known)
 
     def _bind(self, name: str, numerator: Dim, divisor: Dim) -> None:
         if divisor.is_const and divisor.value < 0:
@@ -130,43 +136,55 @@ class _Solver:
             numerator, divisor = numerator // content, divisor // content
         self.steps.append(BindSymbol(name, numerator, divisor))
         self.known.add(name)
-        self.unknown -= {name}
+        self.unknown.discard(name)
+        for number in self.users.get(name, ()):
+            left = self.missing[number]
+            left.discard(name)
+            if not left:
+                self.ready.append(number)
+                self.single.discard(number)
+            elif len(left) == 1:
+                self.single.add(number)
 
     def _bind_bare(self) -> bool:
-        for equation in self.open:
-            name = equation.pattern.name
-            if name in self.unknown and name is not None:
-                self.open.remove(equation)
-                self._bind(name, equation.target, Dim.of(1))
+        while self.bare:
+            number = self.bare.popleft()
+            name = self.open[number].pattern.name if number in self.open else None
+            if name is not None and name in self.unknown:
+                self._bind(name, self.open.pop(number).target, Dim.of(1))
                 return True
         return False
 
     def _bind_one(self) -> bool:
         """slot == coefficient*n + rest with n the only unknown; constant coefficients before symbolic ones."""
         symbolic = None
-        for equation in self.open:
-            names = self._unknowns(equation)
-            split = linear(equation.pattern, names[0]) if len(names) == 1 and names[0] in self.unknown else None
+        for number in sorted(self.single):
+            if number not in self.open:
+                self.single.discard(number)
+                continue
+            equation = self.open[number]
+            (name,) = self.missing[number]
+            split = linear(equation.pattern, name) if name in self.unknown else None
             if split is None:
+                self.single.discard(number)  # and never will be
                 continue
             if split[0].is_const:
-                self.open.remove(equation)
-                self._bind(names[0], equation.target - split[1], split[0])
+                del self.open[number]
+                self._bind(name, equation.target - split[1], split[0])
                 return True
             if symbolic is None and self.facts.prove_ne(split[0], 0):
-                symbolic = (equation, names[0], split)
+                symbolic = (number, name, split)
         if symbolic is None:
             return False
-        equation, name, (coefficient, rest) = symbolic
-        self.open.remove(equation)
-        self._bind(name, equation.target - rest, coefficient)
+        number, name, (coefficient, rest) = symbolic
+        self._bind(name, self.open.pop(number).target - rest, coefficient)
         return True
 
     # -- systems
 
     def _bind_system(self) -> bool:
         """As many equations as unknowns, all linear, with a determinant that is not 0: Cramer's rule."""
-        rows = [(e, row) for e in self.open if (row := self._row(e)) is not None]
+        rows = [(number, row) for number in self.open if (row := self._row(number)) is not None]
         for names, members in _systems(rows):
             for picked in _picks(names, [row for _, row in members]):
                 matrix = [[members[i][1].get(name, Dim.of(0)) for name in names] for i in picked]
@@ -181,25 +199,26 @@ class _Solver:
                 return True
         return False
 
-    def _row(self, equation: _Equation) -> dict[str, Dim] | None:
+    def _row(self, number: int) -> dict[str, Dim] | None:
         """Coefficients of the unknowns, over known symbols; None when the pattern is not linear in them."""
         row = {}
-        for name in self._unknowns(equation):
-            split = linear(equation.pattern, name)
+        for name in sorted(self.missing[number]):
+            split = linear(self.open[number].pattern, name)
             if split is None or name not in self.unknown or not split[0].symbols <= self.known:
                 return None
             row[name] = split[0]
         return row
 
-    def _cramer(self, names: list[str], equations: list[_Equation], matrix: list[list[Dim]], divisor: Dim) -> None:
+    def _cramer(self, names: list[str], numbers: list[int], matrix: list[list[Dim]], divisor: Dim) -> None:
         zeros: dict[str, Dim | int | str] = dict.fromkeys(names, 0)
+        equations = [self.open[number] for number in numbers]
         values = [e.target - e.pattern.subs(zeros) for e in equations]
         numerators = []
         for column in range(len(names)):
             replaced = [[*row[:column], value, *row[column + 1 :]] for row, value in zip(matrix, values, strict=True)]
             numerators.append(_determinant(replaced))
-        for equation in equations:
-            self.open.remove(equation)
+        for number in numbers:
+            del self.open[number]
         for name, numerator in zip(names, numerators, strict=True):
             self._bind(name, numerator, divisor)
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
 from .diagnostics import Span
-from .dims import Dim, DimLike
+from .dims import Dim, DimLike, DimTooComplex
+from .facts_budget import CONFLICT, LEARN_ALL, QUESTION, Budget
 from .facts_conflict import minimal_conflict
 from .facts_domain import Domain
 from .facts_examples import Example, extend_examples, find_examples
@@ -153,7 +154,8 @@ class Facts:
 
     def add(self, *facts: Fact) -> Facts:
         """With more facts, those of a scope for example."""
-        new = tuple(fact for fact in facts if fact not in self.facts)
+        known = set(self.facts)
+        new = tuple(fact for fact in facts if fact not in known)
         if not new:
             return self
         result = Facts(self.facts + new)
@@ -205,10 +207,12 @@ class Facts:
         """a is a multiple of k, and k is not 0."""
         return self._ask(lambda prover: prover.divisible(Dim.of(a), Dim.of(k)), False)
 
-    def _ask(self, question: Callable[[Prover], T], otherwise: T) -> T:
+    def _ask(self, question: Callable[[Prover], T], otherwise: T, budget: Budget | None = None) -> T:
         try:
-            return question(self._proves)
-        except ZeroDivisionError:  # of a dim whose divisor is 0 by the facts: nothing is known of its value
+            prover = self._proves
+            prover.domain.budget = budget or Budget(QUESTION)
+            return question(prover)
+        except (ZeroDivisionError, DimTooComplex):  # a divisor is 0 by the facts, or too much to say anything
             return otherwise
 
     def prove(self, fact: Fact) -> bool:
@@ -256,7 +260,7 @@ class Facts:
 
     def contradiction(self) -> tuple[Fact, ...] | None:
         """A smallest set of facts that no sizes satisfy (none of them can be left out), or None when none is found."""
-        return minimal_conflict(self.facts, lambda facts: Facts(facts)._contradictory())
+        return minimal_conflict(self.facts, lambda facts, budget: Facts(facts)._contradictory(budget))
 
     def suggest(self, goal: Fact) -> Fact | None:
         """The shortest fact found that, if added, would prove `goal`; None where no sizes at all are known to do."""
@@ -312,15 +316,17 @@ class Facts:
         )
         return extend_examples(domain, known, names, lambda values: _accept(new, values))
 
-    def _contradictory(self) -> bool:
-        prover = self._proves
-        if prover.domain.contradictory:
+    def _contradictory(self, budget: Budget | None = None) -> bool:
+        budget = budget or Budget(CONFLICT)
+        learning = self._proves.domain.all_learning
+        budget.spend(LEARN_ALL - learning.left)
+        if self._proves.domain.contradictory:
             return True
-        if self._find_examples():
+        if budget.out or self._find_examples():
             return False
-        return self._ask(lambda prover: prover.contradiction(), False) or self._no_case_left()
+        return self._ask(lambda prover: prover.contradiction(), False, budget) or self._no_case_left(budget)
 
-    def _no_case_left(self) -> bool:
+    def _no_case_left(self, budget: Budget) -> bool:
         """Whether every combination of listed or narrow values is contradictory, where these are few."""
         domain = self._proves.domain
         combinations: list[tuple[Fact, ...]] = [()]
@@ -334,7 +340,7 @@ class Facts:
             combinations = grown
         if combinations == [()]:
             return False
-        return all(self.add(*facts)._ask(lambda prover: prover.contradiction(), False) for facts in combinations)
+        return all(self.add(*facts)._ask(lambda p: p.contradiction(), False, budget) for facts in combinations)
 
 
 def _accept(facts: Iterable[Fact], values: Mapping[str, int]) -> bool:
@@ -349,6 +355,8 @@ def _learn(domain: Domain, fact: Fact) -> None:
         _learn_sides(domain, fact)
     except ZeroDivisionError:  # a divisor is 0 by the other facts, and the fact has no value that could hold
         domain.contradictory = True
+    except DimTooComplex:  # what it says with the other facts is too much to write down: it is only checked
+        domain.intervals.clear()
 
 
 def _learn_sides(domain: Domain, fact: Fact) -> None:

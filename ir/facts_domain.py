@@ -7,15 +7,31 @@ are settled by the canonical form of dims alone. New symbols are named `#0`, `#1
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from math import gcd
 
-from .dims import Atom, Dim, Extremum, FloorDiv, Monomial, children, linear, make, monomial_quotient, of_atom
+from .dims import (
+    Dim,
+    FloorDiv,
+    Monomial,
+    linear,
+    make,
+    monomial_quotient,
+    of_atom,
+    size_of,
+)
 from .dims_canon import divmod_poly
-from .facts_interval import Interval, interval
+from .facts_budget import LEARN, LEARN_ALL, LEARN_LEAST, Budget
+from .facts_constraints import linear_in_one, move_division, split_extremum, tighten
+from .facts_interval import EVERYTHING, Interval, interval
 
 MAX_UPDATES = 12  # of one bound of one symbol: a < b < a would push bounds up for ever
+
+EQUATION = 1000  # what an equality costs beside its size; equalities may lead to one another without end
+
+BUSY = 16
 
 LARGEST = 1 << 64  # bounds beyond say nothing of sizes, and products would make them grow without end
 
@@ -26,6 +42,7 @@ class Domain:
 
     solved:  eliminated symbol -> its value over the others.
     origin:  new symbol -> (numerator, divisor) whose quotient it stands for, over the symbols of the facts.
+    solved_by: symbol -> eliminated symbols whose value is, or was, in terms of it.
     lo, hi:  bounds by symbol. ge, ne, eq: dims that are >= 0, != 0 and == 0 (eq: those that eliminate no symbol).
     one_of:  dims with their possible values. holes: values that a symbol does not take.
     given: dims that the facts say are >= 0, word by word.
@@ -41,11 +58,14 @@ class Domain:
     one_of: list[tuple[Dim, tuple[int, ...]]] = field(default_factory=list)
     given: set[Dim] = field(default_factory=set)
     contradictory: bool = False
+    solved_by: dict[str, tuple[str, ...]] = field(default_factory=dict)
     by_symbol: dict[str, tuple[Dim, ...]] = field(default_factory=dict)
     by_term: dict[tuple[Monomial, bool], tuple[Dim, ...]] = field(default_factory=dict)
     holes: dict[str, frozenset[int]] = field(default_factory=dict)
     updates: dict[str, int] = field(default_factory=dict)
     intervals: dict[Dim, Interval] = field(default_factory=dict)
+    budget: Budget = field(default_factory=lambda: Budget(LEARN))
+    all_learning: Budget = field(default_factory=lambda: Budget(LEARN_ALL))
 
     def copy(self) -> Domain:
         return Domain(
@@ -59,10 +79,12 @@ class Domain:
             list(self.one_of),
             set(self.given),
             self.contradictory,
+            dict(self.solved_by),
             dict(self.by_symbol),
             dict(self.by_term),
             dict(self.holes),
             dict(self.updates),
+            all_learning=replace(self.all_learning),
         )
 
     # -- reading
@@ -72,10 +94,14 @@ class Domain:
         return (self.lo.get(name, None if name.startswith("#") else 0), self.hi.get(name))
 
     def interval(self, dim: Dim) -> Interval:
-        """Bounds of a dim over the symbols that are left."""
+        """Bounds of a dim over the symbols that are left; none past the budget."""
         found = self.intervals.get(dim)
         if found is None:
-            found = self.intervals[dim] = interval(dim, self.symbol)
+            if not self.budget.spend(len(dim.terms) + 1):
+                return EVERYTHING
+            found = interval(dim, self.symbol, self.interval)
+            if not self.budget.out:
+                self.intervals[dim] = found
         return found
 
     def solve(self, dim: Dim) -> Dim:
@@ -88,27 +114,36 @@ class Domain:
 
     # -- learning
 
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        """What is learnt inside is one fact's, and so is the budget."""
+        granted = max(LEARN_LEAST, min(LEARN, self.all_learning.left))
+        self.budget = Budget(granted)
+        yield
+        self.propagate()
+        self.all_learning.spend(granted - self.budget.left)
+
     def learn_zero(self, dim: Dim, prefer: str | None = None) -> None:
         """dim == 0; `prefer` is the symbol to eliminate if it can be."""
         self.given |= {dim, -dim}
-        self._equate(self.solve(dim), prefer)
-        self.propagate()
+        with self.learning():
+            self._equate(self.solve(dim), prefer)
 
     def learn_nonnegative(self, dim: Dim) -> None:
         self.given.add(dim)
-        self._require(self.solve(dim))
-        self.propagate()
+        with self.learning():
+            self._require(self.solve(dim))
 
     def learn_nonzero(self, dim: Dim) -> None:
-        self._differ(self.solve(dim))
-        self.propagate()
+        with self.learning():
+            self._differ(self.solve(dim))
 
     def learn_one_of(self, dim: Dim, values: tuple[int, ...]) -> None:
         if not values:
             self.contradictory = True
             return
-        self._restrict(self.solve(dim), values)
-        self.propagate()
+        with self.learning():
+            self._restrict(self.solve(dim), values)
 
     def _differ(self, dim: Dim) -> None:
         """dim != 0. What is known to be on one side of 0 is then beyond it."""
@@ -138,6 +173,8 @@ class Domain:
     # -- equalities
 
     def _equate(self, dim: Dim, prefer: str | None = None) -> None:
+        if not self.budget.spend(EQUATION + size_of(dim)):
+            return
         if dim.is_const:
             self.contradictory |= dim != 0
             return
@@ -151,12 +188,16 @@ class Domain:
             self._equate(smaller, prefer)
             return
         choices = [prefer, *sorted(dim.symbols, reverse=True)]
-        for name in choices:
+        for name in sorted(choices, key=self._is_busy):
             if name is not None and self._solve_for(dim, name):
                 return
         if self._abstract_division(dim, prefer) or self._parametrise(dim):
             return
         self._keep_equation(dim if dim.terms[0][1] > 0 else -dim)
+
+    def _is_busy(self, name: str | None) -> bool:
+        """Whether many eliminated symbols have their value in terms of this one: all would change, again and again."""
+        return name is not None and len(self.solved_by.get(name, ())) > BUSY
 
     def _keep_equation(self, equation: Dim) -> None:
         """Constraints learnt before are reduced as all later dims will be, so that they still match."""
@@ -230,10 +271,9 @@ class Domain:
         """name := value in all that is known, its bounds becoming constraints on the value."""
         lo, hi = self.symbol(name)
         replacement = {name: value}
-        for other, dim in self.solved.items():
-            if name in dim.symbols:
-                self.solved[other] = dim.subs(replacement)
-        self.solved[name] = value
+        for other in self.solved_by.pop(name, ()):
+            self._set_solved(other, self.solved[other].subs(replacement))
+        self._set_solved(name, value)
         self.lo.pop(name, None)
         self.hi.pop(name, None)
         self.intervals.clear()
@@ -261,10 +301,19 @@ class Domain:
             else:
                 self._equate(current)
 
+    def _set_solved(self, name: str, value: Dim) -> None:
+        self.solved[name] = value
+        for symbol in value.symbols:
+            users = self.solved_by.get(symbol, ())
+            if name not in users:
+                self.solved_by[symbol] = (*users, name)
+
     # -- inequalities
 
     def _require(self, dim: Dim) -> None:
         """dim >= 0, in its simplest form."""
+        if not self.budget.spend(size_of(dim)):
+            return
         dim = self._cancel_positive(tighten(dim))
         if dim.is_const:
             self.contradictory |= dim.value < 0
@@ -323,12 +372,16 @@ class Domain:
 
     def _raise(self, name: str, lo: int) -> None:
         old = self.symbol(name)[0]
+        while lo in self.holes.get(name, ()):
+            lo += 1
         if (old is None or lo > old) and abs(lo) <= LARGEST:
             self.lo[name] = lo
             self._moved(name)
 
     def _lower(self, name: str, hi: int) -> None:
         old = self.symbol(name)[1]
+        while hi in self.holes.get(name, ()):
+            hi -= 1
         if (old is None or hi < old) and abs(hi) <= LARGEST:
             self.hi[name] = hi
             self._moved(name)
@@ -336,8 +389,6 @@ class Domain:
     def _moved(self, name: str) -> None:
         lo, hi = self.symbol(name)
         self.intervals.clear()
-        if name in self.holes:
-            self._skip_holes(name)
         if lo is not None and hi is not None and lo > hi:
             self.contradictory = True
         self.updates[name] = self.updates.get(name, 0) + 1
@@ -348,7 +399,7 @@ class Domain:
         lo, hi = self.symbol(name)
         if lo in self.holes[name]:
             self._raise(name, lo + 1)
-        elif hi in self.holes[name]:
+        if hi in self.holes[name]:
             self._lower(name, hi - 1)
 
     _pending: deque[Dim] = field(default_factory=deque)
@@ -359,6 +410,9 @@ class Domain:
             dim = self._pending.popleft()
             if dim not in self.ge:
                 continue
+            if not self.budget.spend(size_of(dim)):
+                self._pending.clear()
+                return
             smaller = self._cancel_positive(dim)
             if smaller == dim:
                 self._propagate(dim)
@@ -371,60 +425,21 @@ class Domain:
                 self._require(smaller)
 
     def _propagate(self, dim: Dim) -> None:
-        for monomial, coefficient in dim.terms:
+        """coefficient*n >= -rest, for the greatest value of the rest."""
+        bare = all(isinstance(atom, str) for m, _ in dim.terms for atom in m)
+        tops = [self.interval(make({m: c}))[1] for m, c in dim.terms] if bare else []
+        open_, total = tops.count(None), sum(top for top in tops if top is not None)
+        for i, (monomial, coefficient) in enumerate(dim.terms):
             if len(monomial) != 1 or not isinstance(monomial[0], str):
                 continue
-            # coefficient*n >= -rest for the greatest value of rest
-            top = self.interval(dim - make({monomial: coefficient}))[1]
+            if bare:
+                own = tops[i]
+                top = None if open_ > (own is None) else total - (own or 0)
+            else:
+                top = self.interval(dim - make({monomial: coefficient}))[1]
             if top is None:
                 continue
             if coefficient > 0:
                 self._raise(monomial[0], -(top // coefficient))
             else:
                 self._lower(monomial[0], top // -coefficient)
-
-
-def linear_in_one(dim: Dim) -> str | None:
-    """The symbol when the dim is coefficient*symbol + constant."""
-    names = [m for m, _ in dim.terms if m]
-    if len(names) == 1 and len(names[0]) == 1 and isinstance(names[0][0], str):
-        return names[0][0]
-    return None
-
-
-def tighten(dim: Dim) -> Dim:
-    """dim >= 0 over the integers, divided by the common factor of all but its constant."""
-    content = gcd(*(c for m, c in dim.terms if m))
-    if content <= 1:
-        return dim
-    return make({m: q for m, c in dim.terms if (q := c // content)})
-
-
-def split_extremum(dim: Dim) -> list[Dim] | None:
-    """rest + c*min(a, b) >= 0 as rest + c*a >= 0 and rest + c*b >= 0; likewise for a subtracted maximum."""
-    for monomial, coefficient in dim.terms:
-        atom = monomial[0] if len(monomial) == 1 else None
-        if isinstance(atom, Extremum) and (coefficient > 0) == (atom.kind == "min"):
-            rest = dim - make({monomial: coefficient})
-            return [rest + arg * coefficient for arg in atom.arguments]
-    return None
-
-
-def move_division(dim: Dim, bounds: Callable[[Dim], Interval]) -> Dim | None:
-    """a//k + rest >= 0 as a + k*rest >= 0, rest - a//k >= 0 as k*rest + k-1 - a >= 0: exact for k > 0."""
-    for monomial, coefficient in dim.terms:
-        atom: Atom | None = monomial[0] if len(monomial) == 1 else None
-        if not isinstance(atom, FloorDiv) or abs(coefficient) != 1:
-            continue
-        numerator, divisor = children(atom)
-        rest = dim - make({monomial: coefficient})
-        if _mentions(rest, atom) or not (divisor.is_const or (bounds(divisor)[0] or 0) >= 1):
-            continue
-        if coefficient == 1:
-            return numerator + divisor * rest
-        return divisor * rest + divisor - 1 - numerator
-    return None
-
-
-def _mentions(dim: Dim, atom: Atom) -> bool:
-    return any(other == atom or any(_mentions(c, atom) for c in children(other)) for other in dim.atoms)

@@ -10,6 +10,7 @@ from .dims import Atom, Dim, Extremum, FloorDiv, of_atom
 from .dims_view import Factor, Mod, terms_of
 
 Interval: TypeAlias = tuple[int | None, int | None]  # both ends included; None is unbounded
+Inner: TypeAlias = Callable[["Dim"], Interval]
 EVERYTHING: Interval = (None, None)
 
 
@@ -101,9 +102,9 @@ def intersect(x: Interval, y: Interval) -> Interval:
     return (max(los, default=None), min(his, default=None))
 
 
-def interval(dim: Dim, symbol: Callable[[str], Interval]) -> Interval:
-    """Bounds of `dim` from those of its symbols, each term on its own."""
-    result = _termwise(dim, symbol)
+def interval(dim: Dim, symbol: Callable[[str], Interval], inner: Inner) -> Interval:
+    """Bounds of `dim` from those of its symbols, each term on its own; `inner` are those of dims inside atoms."""
+    result = _termwise(dim, symbol, inner)
     if all(isinstance(atom, str) for monomial, _ in dim.terms for atom in monomial):
         return result
     # n - 8*(n//8) says little term by term; n % 8 says that it is in 0..7.
@@ -111,19 +112,19 @@ def interval(dim: Dim, symbol: Callable[[str], Interval]) -> Interval:
     for view in terms_of(dim):
         term: Interval = (1, 1)
         for factor in view.factors:
-            term = mul(term, of_factor(factor, symbol))
+            term = mul(term, of_factor(factor, symbol, inner))
         other = add(other, scale(term, view.coefficient))
     result = intersect(result, other)
     halves = _in_halves(dim)
-    return result if halves is None else intersect(result, _termwise(halves, symbol))
+    return result if halves is None else intersect(result, _termwise(halves, symbol, inner))
 
 
-def _termwise(dim: Dim, symbol: Callable[[str], Interval]) -> Interval:
+def _termwise(dim: Dim, symbol: Callable[[str], Interval], inner: Inner) -> Interval:
     result: Interval = (0, 0)
     for monomial, coefficient in dim.terms:
         term: Interval = (1, 1)
         for atom in monomial:
-            term = mul(term, of_factor(atom, symbol))
+            term = mul(term, of_factor(atom, symbol, inner))
         result = add(result, scale(term, coefficient))
     return result
 
@@ -149,19 +150,19 @@ def _in_halves(dim: Dim) -> Dim | None:
     return split if len(split.terms) < len(dim.terms) else None
 
 
-def of_factor(factor: Factor | Atom, symbol: Callable[[str], Interval]) -> Interval:
+def of_factor(factor: Factor | Atom, symbol: Callable[[str], Interval], inner: Inner) -> Interval:
     if isinstance(factor, str):
         return symbol(factor)
     if isinstance(factor, Dim):
-        return interval(factor, symbol)
+        return inner(factor)
     if isinstance(factor, Extremum):
-        return _extremum(factor, symbol)
+        return _extremum(factor, inner)
     operation = mod if isinstance(factor, Mod) else floordiv
-    return operation(interval(factor.numerator, symbol), interval(factor.denominator, symbol))
+    return operation(inner(factor.numerator), inner(factor.denominator))
 
 
-def _extremum(atom: Extremum, symbol: Callable[[str], Interval]) -> Interval:
-    parts = [interval(arg, symbol) for arg in atom.arguments]
+def _extremum(atom: Extremum, inner: Inner) -> Interval:
+    parts = [inner(arg) for arg in atom.arguments]
     los, his = [p[0] for p in parts], [p[1] for p in parts]
     known_los, known_his = [v for v in los if v is not None], [v for v in his if v is not None]
     if atom.kind == "min":

@@ -10,15 +10,19 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
+from .facts_budget import Budget
+
 K = TypeVar("K")
 
 
-def minimum(goal: Mapping[K, int], constraints: Sequence[tuple[Mapping[K, int], int]], pivots: int) -> Fraction | None:
+def minimum(
+    goal: Mapping[K, int], constraints: Sequence[tuple[Mapping[K, int], int]], pivots: int, budget: Budget
+) -> Fraction | None:
     """The least goal under `sum(coefficient*variable) + constant >= 0` for each constraint, variables of any sign.
 
     By duality it is the greatest `-sum(constant*weight)` over weights >= 0 of the constraints that combine to the goal:
-    any such weights prove the bound, so that stopping after `pivots` steps is sound. None when there is no bound (or
-    none was found), or when the constraints contradict each other.
+    any such weights prove the bound, so that stopping after `pivots` steps, or at the end of the budget, is sound. None
+    when there is no bound (or none was found), or when the constraints contradict each other.
     """
     variables = sorted({v for row, _ in constraints for v in row} | set(goal), key=repr)
     # One row a variable: sum over constraints of weight*coefficient == goal's coefficient, with an artificial weight.
@@ -31,7 +35,7 @@ def minimum(goal: Mapping[K, int], constraints: Sequence[tuple[Mapping[K, int], 
     width = len(constraints)
     basis: list[int | None] = [None] * len(rows)  # None: the row's artificial weight, not yet driven out
     first = [-sum((row[j] for row in rows), Fraction(0)) for j in range(width + 1)]
-    left = _optimise(rows, basis, first, pivots)
+    left = _optimise(rows, basis, first, pivots, budget)
     if left is None or first[width] != 0:
         return None
     for i in range(len(rows)):
@@ -45,12 +49,14 @@ def minimum(goal: Mapping[K, int], constraints: Sequence[tuple[Mapping[K, int], 
         if column is not None and second[column]:
             factor = second[column]
             second = [s - factor * r for s, r in zip(second, row, strict=True)]
-    if _optimise(rows, basis, second, left) is None:
+    if _optimise(rows, basis, second, left, budget) is None:
         return None
     return second[width]
 
 
-def _optimise(rows: list[list[Fraction]], basis: list[int | None], costs: list[Fraction], pivots: int) -> int | None:
+def _optimise(
+    rows: list[list[Fraction]], basis: list[int | None], costs: list[Fraction], pivots: int, budget: Budget
+) -> int | None:
     """Pivots until no cost is negative; the steps left, or None when unbounded or out of steps."""
     width = len(costs) - 1
     while True:
@@ -64,7 +70,7 @@ def _optimise(rows: list[list[Fraction]], basis: list[int | None], costs: list[F
                 candidate = (row[width] / row[column], -1 if leaving is None else leaving, i)
                 if best is None or candidate < best:
                     best = candidate
-        if best is None or pivots <= 0:
+        if best is None or pivots <= 0 or not budget.spend(len(rows) * width // 2):
             return None
         pivots -= 1
         _pivot(rows, basis, costs, best[2], column)

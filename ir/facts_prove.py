@@ -1,8 +1,8 @@
 """The prover: is a dim >= 0, == 0, != 0 or a multiple of k wherever the facts of a `Domain` hold?
 
-Sound and incomplete. In this order: the canonical form after the equalities; bounds by intervals; known examples, which
-refute what is false without a search; replacing terms by what the constraints say bounds them, best first, within a
-budget; exact linear programming around the goal; every value of a symbol that has few.
+Sound and incomplete, within the budget of the domain. In this order: the canonical form after the equalities; bounds by
+intervals; known examples, which refute what is false without a search; replacing terms by what the constraints say
+bounds them, best first; exact linear programming around the goal; every value of a symbol that has few.
 """
 
 from __future__ import annotations
@@ -13,9 +13,23 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import ceil, floor, gcd
 
-from .dims import Atom, Dim, Extremum, FloorDiv, Monomial, children, make, monomial_key, monomial_quotient, of_atom
+from .dims import (
+    Atom,
+    Dim,
+    Extremum,
+    FloorDiv,
+    Monomial,
+    children,
+    make,
+    monomial_key,
+    monomial_quotient,
+    of_atom,
+    size_of,
+)
+from .facts_budget import Budget
+from .facts_constraints import move_division, split_extremum, tighten
 from .facts_difference import consistent_differences
-from .facts_domain import Domain, move_division, split_extremum, tighten
+from .facts_domain import Domain
 from .facts_examples import Example
 from .facts_interval import Interval, intersect
 from .facts_linear import minimum
@@ -38,6 +52,11 @@ class Prover:
         self._nonzero: set[Dim] | None = None
         self._simple: dict[Atom, Dim] = {}
 
+    @property
+    def budget(self) -> Budget:
+        """Of the question that is being asked."""
+        return self.domain.budget
+
     # -- questions
 
     def nonnegative(self, dim: Dim) -> bool:
@@ -51,6 +70,8 @@ class Prover:
         dim = self.resolve(dim)
         if dim.is_const:
             return dim == 0
+        if not self.budget.spend(size_of(dim)):
+            return False
         if any(example.value(dim) for example in self._find_examples()):
             return False
         if halves_joined(dim) == 0:
@@ -65,6 +86,8 @@ class Prover:
         lo, hi = self.domain.interval(dim)
         if dim.is_const or (lo is not None and lo > 0) or (hi is not None and hi < 0):
             return dim != 0
+        if not self.budget.spend(size_of(dim)):
+            return False
         if any(example.value(dim) == 0 for example in self._find_examples()):
             return False
         content = gcd(*(c for m, c in dim.terms if m))
@@ -127,21 +150,23 @@ class Prover:
         dim = self.domain.solve(dim)
         if all(isinstance(atom, str) for m, _ in dim.terms for atom in m):
             return dim
-        result = Dim.of(0)
-        for monomial, coefficient in dim.terms:
-            term = Dim.of(coefficient)
-            for atom in monomial:
-                term = term * (Dim.of(atom) if isinstance(atom, str) else self._resolve_atom(atom))
-            result = result + term
-        return result
+        return Dim.sum(self._resolve_term(m, c) for m, c in dim.terms)
+
+    def _resolve_term(self, monomial: Monomial, coefficient: int) -> Dim:
+        factors = (Dim.of(a) if isinstance(a, str) else self._resolve_atom(a) for a in monomial)
+        return Dim.product([Dim.of(coefficient), *factors])
 
     def _resolve_atom(self, atom: FloorDiv | Extremum) -> Dim:
         found = self._simple.get(atom)
         if found is None:
+            if not self.budget.spend(atom.extent[1]):
+                return of_atom(atom)
             self._simple[atom] = of_atom(atom)  # what is asked on the way takes it as it stands
             parts = [self.resolve(child) for child in children(atom)]
             found = self._extremum(atom, parts) if isinstance(atom, Extremum) else self._division(*parts)
             self._simple[atom] = found
+            if self.budget.out:
+                del self._simple[atom]
         return found
 
     def _extremum(self, atom: Extremum, args: list[Dim]) -> Dim:
@@ -187,8 +212,12 @@ class Prover:
             return dim.value >= 0
         found = self._nonnegative.get(dim)
         if found is None:
+            if not self.budget.spend(size_of(dim)):
+                return False
             self._nonnegative[dim] = False  # a proof must not rest on itself
             found = self._nonnegative[dim] = self._prove_new(dim)
+            if self.budget.out and not found:
+                del self._nonnegative[dim]
         return found
 
     def _prove_new(self, dim: Dim) -> bool:
@@ -219,6 +248,8 @@ class Prover:
                 return False
             _, _, scale, dim = heapq.heappop(heap)
             for factor, weaker in self._weaken(dim):
+                if not self.budget.spend(len(dim.terms) + len(weaker.terms)):
+                    return False
                 # The goal is an integer: scale*goal > -scale is enough.
                 if self._bottom(weaker) > -scale * factor:
                     return True
@@ -300,7 +331,7 @@ class Prover:
         rows = [({m: c for m, c in d.terms if m}, d.constant) for d in constraints]
         if all(len(row) <= 1 for row, _ in rows):
             return None  # bounds alone: intervals have seen them
-        least = minimum({m: c for m, c in goal.terms if m}, rows, PIVOTS)
+        least = minimum({m: c for m, c in goal.terms if m}, rows, PIVOTS, self.budget)
         return None if least is None else least + goal.constant
 
     def _near(self, monomials: list[Monomial]) -> Iterator[Dim]:
@@ -322,7 +353,7 @@ class Prover:
         """For each symbol of `dim` with few possible values, `dim` at each of them."""
         for name in sorted(dim.symbols):
             values = self.values(name)
-            if values is not None:
+            if values is not None and self.budget.spend(len(values) * size_of(dim)):
                 yield [dim.subs({name: value}) for value in values]
 
     def values(self, name: str, narrow: bool = False) -> list[int] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .dims import Dim, FloorDiv, make, monomial_quotient, of_atom
 from .dims_view import Mod, terms_of
-from .facts_domain import tighten
+from .facts_constraints import tighten
 
 if TYPE_CHECKING:
     from .facts import Compare, Fact, Facts, InRange
