@@ -273,19 +273,19 @@ class FunctionNames:
 
     def _if(self, node: LetNode, value: IfNode, scope: Scope) -> Statement:
         condition = to_operand(value.condition, scope)
-        then = self._block(value.then, scope.inner(), "yield")
-        otherwise = self._block(value.otherwise, scope.inner(), "yield")
+        then = self._block(value.then, scope.inner(value.keyword), "yield")
+        otherwise = self._block(value.otherwise, scope.inner(value.keyword), "yield")
         targets = self._targets(node.targets, scope)
         return If(targets, condition, then, otherwise, token_span(value.keyword, self.file))
 
     def _while(self, node: LetNode, value: WhileNode, scope: Scope) -> Statement:
         inits = tuple((str(name), to_operand(init, scope)) for name, init in value.inits)
-        inner = scope.inner()
+        inner = scope.inner(value.keyword)
         for name, _ in value.inits:
             if str(name) not in inner.values:  # a carried value may have the name of its first value
                 inner.define_value(name)
-        condition = self._block(value.condition, inner.inner(), "yield")
-        body = self._block(value.body, inner.inner(), "yield")
+        condition = self._block(value.condition, inner.inner(value.keyword), "yield")
+        body = self._block(value.body, inner.inner(value.keyword), "yield")
         targets = self._targets(node.targets, scope)
         return While(targets, inits, condition, body, token_span(value.keyword, self.file))
 

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from .diagnostics import CompileError, Diagnostic, Span
-from .dims import Dim
+from .dims import Dim, DimTooComplex
 from .facts import Compare, Fact, InRange, OneOf
 from .graph import DimValue, GlobalRef, Literal, NoneValue, Operand, TupleValue, Var
 from .parser_tree import Node, Token, token_span
 from .types import DType, TensorType, TupleType, Type
 
 LARGEST = 2**63 - 1
-MOST_TERMS = 2000
+MAX_NESTING = 64  # of blocks, tuples and tuple types; sizes have their own limits
+MAX_RANK = 64  # what numpy takes
 DIM_FUNCTIONS: dict[str, Callable[..., Dim]] = {"min": Dim.min, "max": Dim.max, "ceildiv": Dim.ceildiv}
 ARITHMETIC = frozenset({"add", "sub", "mul", "floordiv", "mod", "neg"})
 
@@ -45,10 +46,14 @@ class Scope:
     globals_: frozenset[str] = frozenset()
     functions: frozenset[str] = frozenset()
     broken: set[str] = field(default_factory=set)
+    depth: int = 0
 
-    def inner(self) -> Scope:
-        """The scope of a block: what is defined there stays there."""
-        return replace(self, values=dict(self.values), symbols=dict(self.symbols), broken=set(self.broken))
+    def inner(self, keyword: Token | None = None) -> Scope:
+        """The scope of a function, or of the block at `keyword`: what is defined there stays there."""
+        if keyword is not None and self.depth >= MAX_NESTING:
+            raise self.fail(f"blocks are nested more than {MAX_NESTING} levels deep", keyword)
+        values, symbols, broken = dict(self.values), dict(self.symbols), set(self.broken)
+        return replace(self, values=values, symbols=symbols, broken=broken, depth=self.depth + 1)
 
     def fail(self, message: str, place: Node | Token, label: str = "", helps: tuple[str, ...] = ()) -> CompileError:
         span = place.span(self.file) if isinstance(place, Node) else token_span(place, self.file)
@@ -86,19 +91,78 @@ def _clash(scope: Scope, name: str, token: Token, first: Span, was: str, now: st
 
 
 def to_dim(node: Node, scope: Scope, binding: bool = False) -> Dim:
-    """The size that an expression denotes; with `binding`, unknown names become symbols of the scope."""
-    kind = node.kind
-    if kind == "name":
+    """The size that an expression denotes; with `binding`, unknown names become symbols of the scope.
+
+    Parts before the whole, on a stack of its own: an expression may be long, and nest deeper than Python's calls.
+    """
+    pending: list[tuple[Node, int | None]] = [(node, None)]  # a node, and once its parts are known, how many
+    known: list[Dim] = []
+    while pending:
+        node, count = pending.pop()
+        if count is None:
+            parts = _parts(node, scope)
+            if parts is None:
+                known.append(_leaf_dim(node, scope, binding))
+            else:
+                pending.append((node, len(parts)))
+                pending.extend((part, None) for part in reversed(parts))
+        else:
+            operands = known[len(known) - count :]
+            del known[len(known) - count :]
+            try:
+                known.append(_combined(node, operands, scope))
+            except DimTooComplex as problem:
+                (told,) = problem.diagnostics
+                raise scope.fail(told.message.replace("a size", "this size", 1), node, helps=told.helps) from None
+    return known[0]
+
+
+def _parts(node: Node, scope: Scope) -> list[Node] | None:
+    """The sizes that a size is made of; of a sum all its terms; None for a name or number."""
+    if node.kind in ("add", "sub"):
+        return [part for part, _ in _summands(node)]
+    if node.kind == "neg":
+        return [node.value]
+    if node.kind in ARITHMETIC:
+        return list(node.value)
+    if node.kind == "apply" and str(node.value[0]) in DIM_FUNCTIONS:
+        return _function_arguments(node, scope)
+    return None
+
+
+def _summands(node: Node) -> list[tuple[Node, int]]:
+    """The terms of a sum with their signs; a sum of many terms is nested once for each."""
+    found: list[tuple[Node, int]] = []
+    while node.kind in ("add", "sub"):
+        left, right = node.value
+        found.append((right, 1 if node.kind == "add" else -1))
+        node = left
+    return [(node, 1), *reversed(found)]
+
+
+def _leaf_dim(node: Node, scope: Scope, binding: bool) -> Dim:
+    if node.kind == "name":
         return _symbol(node, scope, binding)
-    if kind == "integer":
+    if node.kind == "integer":
         return Dim.of(to_int(node, scope))
-    if kind in ARITHMETIC:
-        return _arithmetic(node, scope, binding)
-    if kind == "apply" and str(node.value[0]) in DIM_FUNCTIONS:
-        return _dim_function(node, scope, binding)
     raise scope.fail(
         f"expected a size, found {describe(node)}", node, helps=("sizes are made of whole numbers and symbols",)
     )
+
+
+def _combined(node: Node, parts: list[Dim], scope: Scope) -> Dim:
+    if node.kind in ("add", "sub"):
+        return Dim.sum(part * sign for part, (_, sign) in zip(parts, _summands(node), strict=True))
+    if node.kind == "neg":
+        return -parts[0]
+    if node.kind == "mul":
+        return parts[0] * parts[1]
+    name = "" if node.kind in ARITHMETIC else str(node.value[0])
+    if (node.kind in ("floordiv", "mod") or name == "ceildiv") and parts[1] == 0:
+        raise scope.fail("division by zero", node)
+    if name:
+        return DIM_FUNCTIONS[name](*parts)
+    return parts[0] // parts[1] if node.kind == "floordiv" else parts[0] % parts[1]
 
 
 def _symbol(node: Node, scope: Scope, binding: bool) -> Dim:
@@ -130,46 +194,29 @@ def to_int(node: Node, scope: Scope) -> int:
     return int(text)
 
 
-def _arithmetic(node: Node, scope: Scope, binding: bool) -> Dim:
-    if node.kind == "neg":
-        return -to_dim(node.value, scope, binding)
-    a = to_dim(node.value[0], scope, binding)
-    b = to_dim(node.value[1], scope, binding)
-    if len(a.terms) * len(b.terms) > MOST_TERMS:
-        raise scope.fail("this size has too many terms", node, helps=("give its parts names, by match_cast",))
-    if node.kind in ("floordiv", "mod") and b == 0:
-        raise scope.fail("division by zero", node)
-    if node.kind == "add":
-        return a + b
-    if node.kind == "sub":
-        return a - b
-    if node.kind == "mul":
-        return a * b
-    return a // b if node.kind == "floordiv" else a % b
-
-
-def _dim_function(node: Node, scope: Scope, binding: bool) -> Dim:
+def _function_arguments(node: Node, scope: Scope) -> list[Node]:
     token, args = node.value
     name = str(token)
     if any(a.kind == "keyword" for a in args):
         raise scope.fail(f"`{name}` of sizes takes no attributes", node)
     if len(args) < 2 or (name == "ceildiv" and len(args) != 2):
         raise scope.fail(f"`{name}` of sizes takes two{'' if name == 'ceildiv' else ' or more'} sizes", node)
-    dims = [to_dim(a, scope, binding) for a in args]
-    if name == "ceildiv" and dims[1] == 0:
-        raise scope.fail("division by zero", node)
-    return DIM_FUNCTIONS[name](*dims)
+    return list(args)
 
 
 # ------------------------------------------------------------------------------------------- types and facts
 
 
-def to_type(node: Node, scope: Scope, binding: bool = False) -> Type:
+def to_type(node: Node, scope: Scope, binding: bool = False, depth: int = 0) -> Type:
+    """The type; with `binding`, unknown names in its sizes become symbols of the scope."""
     if node.kind == "tuple_type":
-        return TupleType(tuple(to_type(item, scope, binding) for item in node.value))
+        _check_nesting(node, scope, depth)
+        return TupleType(tuple(to_type(item, scope, binding, depth + 1) for item in node.value))
     dtype, dims = node.value
     if dims is None:
         return TensorType(DType(dtype), None)
+    if len(dims) > MAX_RANK:
+        raise scope.fail(f"a tensor has at most {MAX_RANK} dimensions, this one has {len(dims)}", node)
     return TensorType(DType(dtype), tuple(to_dim(d, scope, binding) for d in dims))
 
 
@@ -197,9 +244,15 @@ def _constant(node: Node, scope: Scope) -> int:
 # ---------------------------------------------------------------------------------------------- operands
 
 
-def to_operand(node: Node, scope: Scope) -> Operand:
+def _check_nesting(node: Node, scope: Scope, depth: int) -> None:
+    if depth > MAX_NESTING:
+        raise scope.fail(f"this is nested more than {MAX_NESTING} levels deep", node)
+
+
+def to_operand(node: Node, scope: Scope, depth: int = 0) -> Operand:
     """The operand that an expression denotes: a value, a literal, arithmetic on sizes, or a tuple of operands."""
     kind, span = node.kind, node.span(scope.file)
+    _check_nesting(node, scope, depth)
     if kind == "name":
         return _named(node, scope, span)
     if kind == "global":
@@ -207,9 +260,9 @@ def to_operand(node: Node, scope: Scope) -> Operand:
     if kind in ("integer", "floating", "constant"):
         return _literal(node, scope, span)
     if kind == "typed":
-        return _typed(node, scope)
+        return _typed(node, scope, depth + 1)
     if kind == "tuple":
-        return TupleValue(tuple(to_operand(item, scope) for item in node.value), span)
+        return TupleValue(tuple(to_operand(item, scope, depth + 1) for item in node.value), span)
     if kind in ARITHMETIC:
         return _number(node, scope, span)
     if kind == "apply":
@@ -265,10 +318,13 @@ def to_float(node: Node, scope: Scope) -> float:
 
 def _number(node: Node, scope: Scope, span: Span) -> Operand:
     """Arithmetic: a negative literal, or an expression of sizes."""
-    if node.kind == "neg":
-        inner = to_operand(node.value, scope)
-        if isinstance(inner, Literal) and inner.dtype is None and not isinstance(inner.value, bool):
-            return Literal(-inner.value, None, span)
+    inner, negative = node, False
+    while inner.kind == "neg":
+        inner, negative = inner.value, not negative
+    if inner.kind in ("integer", "floating", "constant") and inner.value not in ("true", "false"):
+        number = _literal(inner, scope, span)
+        if isinstance(number, Literal):
+            return replace(number, value=-number.value if negative else number.value)
     dim = _sizes_only(node, scope)
     return Literal(dim.value, None, span) if dim.is_const else DimValue(dim, None, span)
 
@@ -283,22 +339,23 @@ def _sizes_only(node: Node, scope: Scope) -> Dim:
 
 
 def leaves(node: Node) -> Iterable[Node]:
-    """The names and numbers of an arithmetic expression."""
-    if node.kind == "neg":
-        yield from leaves(node.value)
-    elif node.kind in ARITHMETIC:
-        for part in node.value:
-            yield from leaves(part)
-    elif node.kind == "apply" and str(node.value[0]) in DIM_FUNCTIONS:
-        for part in node.value[1]:
-            yield from leaves(part)
-    else:
-        yield node
+    """The names and numbers of an arithmetic expression, from left to right."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if node.kind == "neg":
+            pending.append(node.value)
+        elif node.kind in ARITHMETIC:
+            pending.extend(reversed(node.value))
+        elif node.kind == "apply" and str(node.value[0]) in DIM_FUNCTIONS:
+            pending.extend(reversed(node.value[1]))
+        else:
+            yield node
 
 
-def _typed(node: Node, scope: Scope) -> Operand:
+def _typed(node: Node, scope: Scope, depth: int) -> Operand:
     dtype_name, inner = node.value
-    dtype, operand = DType(dtype_name), to_operand(inner, scope)
+    dtype, operand = DType(dtype_name), to_operand(inner, scope, depth)
     if isinstance(operand, (Literal, DimValue)) and operand.dtype is None:
         span = node.span(scope.file)
         if isinstance(operand, DimValue):
