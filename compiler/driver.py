@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -13,7 +13,7 @@ import numpy as np
 from ..ir.diagnostics import error
 from ..ir.graph import Module
 from ..ir.interpret import const_array
-from ..ir.loops import Program
+from ..ir.loops import Kernel, Program
 from ..ir.parser import parse_module
 from ..ir.printer import print_module
 from ..ir.verify import verify_module
@@ -28,6 +28,7 @@ from .codegen.llvm import assembly, compile_many, optimized_ir, resolve
 from .codegen.pool import pool_ir
 from .codegen.workers import WORKERS
 from .pipeline import graph_pipeline, is_contraction, run_loop_passes
+from .progress import Progress, Stage
 from .target import Target
 
 LONG_HOST = 100_000
@@ -37,8 +38,6 @@ FEW_CONTRACTIONS = 4
 """Fewer contractions than this compile in one object: their micro-kernels cost as much as they do."""
 
 Source = Module | str | Path
-Progress = Callable[[str], None]
-"""Called with a few words when a stage begins."""
 
 
 @dataclass
@@ -56,22 +55,24 @@ class Compilation:
     @cached_property
     def graph(self) -> Module:
         """The typed graph of primitive ops."""
-        self.progress("checking types")
+        self.progress(Stage("checking types"))
         return run_passes(graph_pipeline(), self.module, [lambda _name, module: verify_module(module, typed=False)])
 
     @cached_property
     def lowered(self) -> Lowered:
         """Kernels as the fusion made them, with their plans."""
-        self.progress("fusing")
-        with faults_of("lower", self.graph):
-            return lower(self.graph, self.target.vector_bytes if self.target.kind == "cpu" else None)
+        graph = self.graph
+        self.progress(Stage("fusing"))
+        with faults_of("lower", graph):
+            return lower(graph, self.target.vector_bytes if self.target.kind == "cpu" else None)
 
     @cached_property
     def program(self) -> Program:
         """Loops that code is generated from."""
-        self.progress("scheduling loops")
-        with faults_of("loop passes", self.lowered.program):
-            return run_loop_passes(self.lowered.program, self.target)
+        fused = self.lowered.program
+        self.progress(Stage("scheduling loops"))
+        with faults_of("loop passes", fused):
+            return run_loop_passes(fused, self.target)
 
     @cached_property
     def llvm_modules(self) -> dict[str, str]:
@@ -79,11 +80,17 @@ class Compilation:
         program = self.program
         with faults_of("code generation", program):
             parts = {
-                name: emit_kernels([program.kernels[i] for i in picked], self.target, picked.start)
+                name: emit_kernels(self._told("generating code", picked), self.target, picked.start)
                 for name, picked in split(program).items()
             }
             arch = self.target.triple.partition("-")[0]
             return {"host": sealed(self.host, self.contract), "pool": pool_ir(arch), **parts}
+
+    def _told(self, stage: str, picked: range) -> Iterator[Kernel]:
+        """Kernels, each with word of how many are done."""
+        for i in picked:
+            self.progress(Stage(stage, i, len(self.program.kernels)))
+            yield self.program.kernels[i]
 
     @cached_property
     def host(self) -> HostCode:
@@ -113,20 +120,20 @@ class Compilation:
             raise error("CUDA C++ is for CUDA targets", helps=("add `--target cuda:sm_90`",))
         from .codegen.cuda import emit_cuda  # an eighth of what importing the compiler takes
 
-        self.progress("generating code")
-        with faults_of("code generation", self.lowered.program):
-            return emit_cuda(self.lowered.program, self.target)
+        fused = self.lowered.program
+        self.progress(Stage("generating code"))
+        with faults_of("code generation", fused):
+            return emit_cuda(fused, self.target)
 
     def artifact(self, weights: Mapping[str, np.ndarray] | None = None) -> Artifact:
         """Generates machine code and puts the artifact together; nothing is written to disk."""
         if self.target.kind == "cuda":
             raise error("running on CUDA comes in a later version", helps=("`--emit cuda` prints the CUDA C++",))
         WORKERS.prepare()  # starts while the stages before machine code run
-        self.progress("generating code")
         modules = self.llvm_modules
         with faults_of("machine code", self.program):
             levels = [0 if name == "host" and len(text) > LONG_HOST else self.opt for name, text in modules.items()]
-            objects = compile_many(list(modules.values()), self.target, levels)
+            objects = compile_many(list(modules.values()), self.target, levels, done=self._compiled(list(modules)))
         from .emit import plan_json
 
         extras = {
@@ -141,6 +148,21 @@ class Compilation:
             {c.name: const_array(c) for c in self.graph.consts},
             extras,
         )
+
+
+    def _compiled(self, names: list[str]) -> Callable[[int], None]:
+        """Told the number of an object that is compiled, says how many kernels are."""
+        counts = {name: len(picked) for name, picked in split(self.program).items()}
+        total, done = len(self.program.kernels), 0
+        self.progress(Stage("compiling", 0, total))
+
+        def tell(number: int) -> None:
+            nonlocal done
+            if count := counts.get(names[number], 0):
+                done += count
+                self.progress(Stage("compiling", done, total))
+
+        return tell
 
 
 def split(program: Program) -> dict[str, range]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..ir.diagnostics import error
-from ..ir.graph import Module
+from ..ir.graph import Apply, CallFunction, Module, targets_of
 from ..ir.loops import Kernel, Program
+from ..ir.op import CompositeOp
 from ..ir.parser import parse_module
 from ..ir.parser_loops import parse_program
 from ..ir.verify import verify_module
@@ -40,6 +41,7 @@ class Lower:
     vector_bytes: int = 32
 
     def run(self, module: Module) -> Program:
+        _require_primitive(module)
         return lower(module, self.vector_bytes or None).program
 
 
@@ -66,18 +68,37 @@ def parse_pipeline(text: str, ir: Module | Program, verify: bool = True) -> list
     """The passes named; CompileError for unknown ones, and for ones that do not take what stands before them."""
     found: list[Any] = parse_passes(text, (*GRAPH_PASSES, Lower, *LOOP_PASSES))
     stage = "loops" if isinstance(ir, Program) else "graph"
+    typed = isinstance(ir, Program) or _is_typed(ir)
     steps: list[Any] = []
     for step in found:
         on_loops = type(step) in LOOP_PASSES
         if on_loops != (stage == "loops"):
             way_out = "run `infer,inline,decompose,lower` first" if on_loops else "graph passes come before `lower`"
             raise error(f"the pass `{step.name}` works on {'loops' if on_loops else 'graphs'}", helps=(way_out,))
+        typed = typed or isinstance(step, Infer)
+        if not typed:
+            raise error(f"the pass `{step.name}` wants the types of all values", helps=("begin with `infer`",))
         steps.append(EveryKernel(step.name, step) if on_loops else step)
         if isinstance(step, Lower):
             stage = "loops"
         elif verify and not on_loops:
             steps.append(_Verify())
     return steps
+
+
+def _is_typed(module: Module) -> bool:
+    statements = (s for f in module.functions for s in f.body.statements)
+    return all(t.type is not None for s in statements for t in targets_of(s))
+
+
+def _require_primitive(module: Module) -> None:
+    """What `lower` reads: operators that are made of no others, and no calls."""
+    for function in module.functions:
+        for s in function.body.statements:
+            composite = isinstance(s, Apply) and isinstance(s.op, CompositeOp)
+            if composite or isinstance(s, CallFunction):
+                what, way_out = ("composite operators", "decompose") if composite else ("calls", "inline")
+                raise error(f"the pass `lower` reads no {what}", s.span, helps=(f"run `{way_out}` before it",))
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,9 @@ class Target:
     @staticmethod
     def parse(text: str) -> Target:
         """The target a text names; CompileError, with the nearest name, when it names none."""
-        kind, _, name = text.strip().partition(":")
+        kind, colon, name = text.strip().partition(":")
+        if colon and not name:
+            raise _unknown(text)
         if kind == "cpu":
             if not name or name == NATIVE:
                 return Target("cpu", cpu=NATIVE)

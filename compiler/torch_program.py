@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..runtime import Executable
-from .driver import Progress, compile
+from .driver import compile
+from .progress import Progress, Stage
 
 if TYPE_CHECKING:
     from ..frontends.torch import Imported
@@ -64,6 +65,8 @@ def from_torch(
     `args` and `kwargs` are the example arguments of `torch.export.export`; an exported program needs none.  Raises
     CompileError when the model cannot be exported or imported.
     """
+    if progress is not None:
+        progress(Stage("importing the model"))
     imported = frontend().import_torch(model, args, kwargs, dynamic_shapes)
     return compiled(imported, target, progress)
 

@@ -15,6 +15,8 @@ def infer_module_all(module: Module) -> tuple[Module | None, list[Diagnostic]]:
     """The module with all types, or None with every refusal."""
     scope = module_scope(module)
     problems = [*scope.problems, *_recursion(module)]
+    if not module.functions:
+        problems.append(Diagnostic("the program has no function", helps=("write `func @main(..) -> .. { .. }`",)))
     if problems:
         return None, problems
     functions = []

@@ -92,6 +92,9 @@ def _with_options(cls: type[Any], text: str) -> Any:
             raise error(f"the pass `{cls.name}` has no option `{key}`", helps=(has,))
         try:
             given[key] = _option(value, hints[key])
+            least = getattr(cls, "least", 0)
+            if type(given[key]) is int and given[key] < least:
+                raise error(f"the option `{key}` of `{cls.name}` is {value}, and {least} at least")
         except ValueError:
             wanted = getattr(hints[key], "__name__", str(hints[key]))
             raise error(f"the option `{key}` of `{cls.name}` is of type {wanted}, not `{value}`") from None

@@ -91,6 +91,13 @@ class Artifact:
         array.flags.writeable = False
         return array
 
+    def text(self, member: str) -> str:
+        """A member that is text (`ir/source.ir`)."""
+        try:
+            return bytes(self.members[member]).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise LoadError(f"{self.source} is damaged: `{member}` is no text: {error}") from error
+
     def weights(self, given: Weights | None) -> dict[str, Array]:
         """Every weight that the code needs, from those given and those in the artifact.
 

@@ -8,7 +8,7 @@ import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -72,6 +72,8 @@ def read_safetensors(path: Path, *, mapped: bool = True) -> dict[str, Array]:
     """
     try:
         whole = contents(path, mapped=mapped)
+        if len(whole) < 8:
+            raise ValueError("it is too short")
         (length,) = struct.unpack_from("<Q", whole)
         if length > min(len(whole) - 8, _MAX_HEADER):
             raise ValueError("its header is longer than the file")
@@ -88,6 +90,24 @@ def read_safetensors(path: Path, *, mapped: bool = True) -> dict[str, Array]:
         raise LoadError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, struct.error, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise LoadError(f"{path} is no safetensors file, or is damaged: {error}") from error
+
+
+def write_safetensors(file: BinaryIO, given: Mapping[str, Array]) -> None:
+    """Writes arrays as a safetensors file, those of larger elements first, so that all are aligned."""
+    names = {numpy_dtype(own): name for name, own in _SAFETENSORS.items()}
+    ordered = sorted(given, key=lambda name: (-given[name].dtype.itemsize, name))
+    header, position = {}, 0
+    for name in ordered:
+        array = given[name]
+        end = position + array.nbytes
+        shape = list(array.shape)
+        header[name] = {"dtype": names[array.dtype], "shape": shape, "data_offsets": [position, end]}
+        position = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(struct.pack("<Q", len(text)) + text)
+    for name in ordered:
+        file.write(np.ascontiguousarray(given[name]).reshape(-1).view(np.uint8).data)
 
 
 def _array(name: str, entry: Any, data: memoryview) -> Array:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -15,6 +15,7 @@ from ...ir.diagnostics import CompileError
 from ...passes.pass_base import PassError
 from ...runtime import PliantError
 from . import show
+from .process import leave, show_everything, silence
 
 _COMMANDS = {
     "check": "Parse, type and verify programs; say what is wrong with them.",
@@ -57,26 +58,47 @@ class _Lazy(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
         except CompileError as refused:
             show.diagnostics(refused.diagnostics, refused.sources)
         except PassError as fault:
             show.error(_report(fault))
         except PliantError as refused:
             show.error(str(refused))
-        except BrokenPipeError:
-            # Whoever reads the output has had enough (`| head`); the interpreter's own flush must not complain either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise click.exceptions.Exit(1) from None
         except OSError as failed:
-            show.error(f"{failed.filename}: {failed.strerror}" if failed.filename else str(failed))
+            _unwritable(show.standard_output(failed))
+        except MemoryError as failed:
+            show.error(f"there is not enough memory: {failed}" if str(failed) else "there is not enough memory")
+        except Exception as fault:  # noqa: BLE001  # the last one who can keep a traceback from the user
+            show.error(_kept(f"{type(fault).__name__}: {fault}", traceback.format_exc(), ".txt", "the traceback"))
         raise click.exceptions.Exit(1)
+
+
+def _unwritable(failed: OSError) -> None:
+    """Says which file could not be read or written; nothing where a reader has had enough (`| head`)."""
+    if not isinstance(failed, BrokenPipeError):
+        show.error(f"{failed.filename}: {failed.strerror}" if failed.filename else str(failed))
+    if failed.filename == show.STANDARD_OUTPUT:
+        silence(1)
 
 
 def _report(fault: PassError) -> str:
     """Keeps what the pass was given, for a report: it is not the user's mistake."""
-    with tempfile.NamedTemporaryFile("w", prefix="pliant-fault-", suffix=".ir", delete=False) as file:
-        file.write(show.any_stage(fault.before))
-    return f"{fault}\n  this is a fault in pliant, not in your program; what the pass was given is kept in {file.name}"
+    return _kept(str(fault), show.any_stage(fault.before), ".ir", "what the pass was given")
+
+
+def _kept(said: str, text: str, suffix: str, what: str) -> str:
+    """A fault of ours, with a file for whoever mends it."""
+    said = f"{said}\n  this is a fault in pliant, not in your program"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="pliant-fault-", suffix=suffix, delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            file.write(text)
+    except OSError:
+        return said
+    return f"{said}; {what} is kept in {file.name}"
 
 
 @click.group(cls=_Lazy, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,7 +108,13 @@ def group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point; exits with 0, 1 for a refusal, 2 for wrong usage."""
-    if arguments is None:
-        arguments = sys.argv[1:]
-    group.main(list(arguments), prog_name="pliant")
+    """The command line in a process of its own; exits with 0, 1 for a refusal, 2 for wrong usage."""
+    show_everything()
+    status: object = 1
+    try:
+        group.main(list(sys.argv[1:] if arguments is None else arguments), prog_name="pliant")
+    except SystemExit as done:
+        status = done.code
+    except OSError as failed:  # of `--help` and `--version`, which no command stands around
+        _unwritable(show.standard_output(failed))
+    leave(status if isinstance(status, int) else int(status is not None))

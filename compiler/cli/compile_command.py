@@ -8,10 +8,11 @@ import click
 
 from ...ir.diagnostics import error
 from ..codegen.llvm import resolve
-from ..driver import Compilation, read_source
+from ..driver import Compilation
 from ..emit import STAGES, emit
 from ..target import Target
 from . import options, show
+from .process import tidied
 
 EXAMPLES = show.examples(
     ("pliant compile model.ir", "writes model.pliant"),
@@ -24,7 +25,7 @@ EXAMPLES = show.examples(
 
 @click.command("compile", epilog=EXAMPLES)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the artifact.")
+@click.option("-o", "output", type=options.Output(), help="Where to write the artifact.")
 @options.target
 @options.dims
 @options.weights
@@ -44,18 +45,27 @@ def command(
     With --weights the artifact holds them; without, they are given when it is loaded.  --dim makes an artifact for one
     size of a symbol: nothing is ever specialised unasked.
     """
+    path = output or file.with_suffix(".pliant")
+    if stages is not None:
+        if output is not None:
+            raise click.UsageError("`--emit` prints stages and writes no artifact: leave out `-o`.")
+        if not stages.strip(" ,"):
+            raise click.BadParameter(f"it names no stage; stages are {', '.join(STAGES)}", param_hint="--emit")
+    elif show.same_file(file, path):
+        raise click.UsageError(f"The artifact would take the place of the program {file}: name another file with `-o`.")
     wanted = Target.parse(target)
-    module = options.specialized(read_source(file), options.sizes(dims))
+    given_sizes = options.sizes(dims)
+    module = options.specialized(options.read_program(file), given_sizes)
     compilation = Compilation(module, resolve(wanted) if wanted.kind == "cpu" else wanted, level)
-    if stages:
-        click.echo(emit(compilation, stages))
+    if stages is not None:
+        show.out(emit(compilation, stages))
         return
     if wanted.kind != "cpu":
         raise error(f"code for {target} can be printed, not yet run", helps=("add `--emit cuda` to see the CUDA C++",))
-    given = options.read_arrays(weights) if weights else None
+    given = None if weights is None else options.read_arrays(weights)
     with show.progress() as compilation.progress:
         artifact = compilation.artifact(given)
-        path = output or file.with_suffix(".pliant")
+    with tidied():
         artifact.save(path)
     functions = ", ".join(f"@{f.name}" for f in artifact.contract.functions)
-    click.echo(f"{path}: {functions}, {show.size(path.stat().st_size)}")
+    show.out(f"{path}: {functions}{f', {show.size(path.stat().st_size)}' if path.is_file() else ''}")

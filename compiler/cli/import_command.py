@@ -9,7 +9,8 @@ import click
 
 from ...ir.diagnostics import error
 from ...ir.printer import print_module
-from . import show
+from ...runtime.weights import write_safetensors
+from . import options, show
 
 EXAMPLES = show.examples(
     ("pliant import model.pt2 -o model.ir --weights model.safetensors", ""),
@@ -20,31 +21,39 @@ EXAMPLES = show.examples(
 
 @click.command("import", epilog=EXAMPLES)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
-@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the program.")
-@click.option("--weights", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the weights.")
+@click.option("-o", "output", type=options.Output(), help="Where to write the program.")
+@click.option("--weights", type=options.Output(), help="Where to write the weights.")
 @click.option("--coverage", is_flag=True, help="Print the operator table for FILE, or for all of core ATen.")
 def command(file: Path | None, output: Path | None, weights: Path | None, coverage: bool) -> None:
     """Turn FILE, a program of torch.export.save (.pt2), into a program of the language and its weights."""
-    torch = _torch_frontend()
     if coverage:
+        torch = _torch_frontend()
         rows = torch.coverage.core_rows() if file is None else torch.coverage.program_rows(torch.load_program(file))
         show.table(("operator", "used", "imported", "why not, or where"), rows)
-        click.echo(f"\n{torch.coverage.summary(rows)}")
+        show.out(f"\n{torch.coverage.summary(rows)}")
         return
     if file is None:
         raise click.UsageError("Missing argument 'FILE'.")
-    imported = torch.import_program(torch.load_program(file))
     path = output or file.with_suffix(".ir")
-    path.write_text(print_module(imported.module, types=False), encoding="utf-8")
-    arrays = {**imported.weights, **imported.state}
     held = weights or path.with_suffix(".safetensors")
+    for written in (path, held):
+        if show.same_file(file, written):
+            raise click.UsageError(f"What is written would take the place of {file}: use `-o` and `--weights`.")
+    if path.resolve() == held.resolve():
+        raise click.UsageError(f"The program and its weights would both be written to {path}.")
+    torch = _torch_frontend()
+    imported = torch.import_program(torch.load_program(file))
+    arrays = {**imported.weights, **imported.state}
+    # The weights first: where they cannot be written, no program is left that asks for them.
     if arrays:
-        torch.save_weights(held, arrays)
+        with options.writing(held) as into:
+            write_safetensors(into, arrays)
+    options.write_text(path, print_module(imported.module, types=False))
     for note in imported.notes:
-        click.echo(f"note: {note}")
+        show.out(f"note: {note}")
     for name in imported.state:
-        click.echo(f"note: the buffer `{name}` is changed by the program: pass it (it starts as in {held})")
-    click.echo(f"{path}: {len(imported.weights)} weights{f', in {held}' if arrays else ''}")
+        show.out(f"note: the buffer `{name}` is changed by the program: pass it (it starts as in {held})")
+    show.out(f"{path}: {len(imported.weights)} weights{f', in {held}' if arrays else ''}")
 
 
 def _torch_frontend() -> Any:

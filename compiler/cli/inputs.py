@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +19,50 @@ from ...ir.facts import Fact
 from ...ir.graph import Bind, Function, MatchCast, Module, Var
 from ...ir.infer_bind import HostValues
 from ...ir.types import TensorType, TupleType, Type
+from ...runtime.memory import physical_memory
 from . import options
 
+_RANDOM_BYTES = 8  # of an element as it is drawn
 _SIZES = (8, 4, 16, 2, 1, 32, 3, 64, 128, 0)
 
 
 def given_arrays(function: Function, inputs: Iterable[str]) -> dict[str, np.ndarray]:
-    """Arrays by parameter, of `name=FILE.npy`, `FILE.npy` (the next parameter), `FILE.safetensors`, `FILE.npz`."""
+    """Arrays by parameter, of `name=FILE.npy`, `FILE.npy` (the next parameter), `FILE.safetensors`, `FILE.npz`.
+
+    `random` and `name=random` give none: what is not given is random.
+    """
     found: dict[str, np.ndarray] = {}
     names = [p.name for p in function.params]
     for item in inputs:
-        if item == "random":
+        name, equals, path = item.rpartition("=")
+        if equals and not name:
+            raise click.BadParameter(f"`{item}` names no parameter", param_hint="--input")
+        if name:
+            _require_parameter(function, names, name)
+        if path == "random":
             continue
-        name, _, path = item.rpartition("=")
         if Path(path).suffix in (".safetensors", ".npz"):
-            found.update(options.read_arrays(path))
-            continue
-        rest = [n for n in names if n not in found]
-        if not name and not rest:
-            raise click.BadParameter(f"`{item}` is one input too many", param_hint="--input")
-        found[name or rest[0]] = options.read_array(path)
-    unknown = sorted(set(found) - set(names))
-    if unknown:
-        raise error(f"@{function.name} has no parameter `{unknown[0]}`", helps=(f"it has {', '.join(names)}",))
+            arrays = options.read_arrays(path)
+            if name:
+                if name not in arrays:
+                    raise error(f"{path} holds no array `{name}`", helps=(f"it holds {', '.join(arrays) or 'none'}",))
+                arrays = {name: arrays[name]}
+        else:
+            rest = [n for n in names if n not in found]
+            if not name and not rest:
+                raise click.BadParameter(f"`{item}` is one input too many", param_hint="--input")
+            arrays = {name or rest[0]: options.read_array(path)}
+        for given in arrays:
+            _require_parameter(function, names, given)
+            if given in found:
+                raise click.BadParameter(f"`{given}` is given twice", param_hint="--input")
+        found |= arrays
     return found
+
+
+def _require_parameter(function: Function, names: list[str], name: str) -> None:
+    if name not in names:
+        raise error(f"@{function.name} has no parameter `{name}`", helps=(f"it has {', '.join(names) or 'none'}",))
 
 
 def choose_sizes(
@@ -86,7 +108,8 @@ def _bound(function: Function) -> _Bound:
 def given_sizes(function: Function, given: Mapping[str, np.ndarray]) -> dict[str, int]:
     """Sizes that are the values of given arguments."""
     leaves = _bound(function).leaves
-    return {symbol: int(given[leaf]) for leaf, symbol in leaves.items() if leaf in given and given[leaf].size == 1}
+    whole = {leaf: array for leaf, array in given.items() if array.size == 1 and array.dtype.kind in "iu"}
+    return {symbol: int(whole[leaf].item()) for leaf, symbol in leaves.items() if leaf in whole}
 
 
 def declared_types(function: Function) -> dict[str, Type]:
@@ -154,12 +177,33 @@ def _random_value(
     return values[name] if name in values else random_array(rng, t, sizes)
 
 
+def require_memory(function: Function, module: Module, sizes: Mapping[str, int], given: Mapping[str, Any]) -> None:
+    """Refuses sizes whose random arrays the machine has no memory for, before it is asked for any."""
+    types = [t for name, t in declared_types(function).items() if name not in given]
+    total = sum(map(partial(_bytes, sizes=sizes), (*types, *(w.type for w in module.weights))))
+    if total > physical_memory():
+        at = ", ".join(f"{k}={v}" for k, v in sizes.items())
+        raise error(f"random arguments at {at} take {total} bytes, and the machine has {physical_memory()}")
+
+
+def _bytes(t: Type, sizes: Mapping[str, int]) -> int:
+    if isinstance(t, TupleType):
+        return sum(_bytes(item, sizes) for item in t.items)
+    if t.shape is None:
+        return 0
+    return math.prod(max(d.evaluate(sizes), 0) for d in t.shape) * _RANDOM_BYTES
+
+
 def random_array(rng: np.random.Generator, t: TensorType, sizes: Mapping[str, int]) -> np.ndarray:
     if t.shape is None:
         raise error(f"cannot make a random array of type {t}", helps=("give it: `--input name=FILE.npy`",))
     shape = tuple(d.evaluate(sizes) for d in t.shape)
+    at = ", ".join(f"{k}={v}" for k, v in sizes.items())
     if min(shape, default=0) < 0:
-        raise error(f"{t} has a negative size at {', '.join(f'{k}={v}' for k, v in sizes.items())}")
-    if t.dtype.is_float:
-        return rng.standard_normal(shape).astype(t.dtype.numpy)
-    return rng.integers(0, 2, shape).astype(t.dtype.numpy)
+        raise error(f"{t} has a negative size at {at}")
+    try:
+        if t.dtype.is_float:
+            return rng.standard_normal(shape).astype(t.dtype.numpy)
+        return rng.integers(0, 2, shape).astype(t.dtype.numpy)
+    except (ValueError, OverflowError, MemoryError) as fault:
+        raise error(f"there can be no array of type {t} at {at}: {fault}") from None

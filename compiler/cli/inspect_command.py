@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...runtime import Artifact
+from ...runtime import Artifact, LoadError
 from ...runtime.contract import Step
 from . import show
 
@@ -25,30 +26,45 @@ EXAMPLES = show.examples(
 @click.option("--ir", "stage", metavar="STAGE", help="Print a stage kept in the artifact: source, graph.")
 def command(file: Path, as_json: bool, stage: str | None) -> None:
     """Show what FILE, an artifact, holds: contract, memory plan, kernels, sizes."""
+    if as_json and stage is not None:
+        raise click.UsageError("`--json` and `--ir` print different things: give one of them.")
     artifact = Artifact.open(file)
     if stage is not None:
-        member = f"ir/{stage}.ir"
-        kept = ", ".join(m.removeprefix("ir/").removesuffix(".ir") for m in artifact.members if m.startswith("ir/"))
-        if member not in artifact.members:
-            raise click.BadParameter(f"it keeps {kept or 'no stage'}", param_hint="--ir")
-        click.echo(bytes(artifact.members[member]).decode())
+        show.out(_stage(artifact, stage))
         return
-    plans = json.loads(bytes(artifact.members.get("plan.json", b"{}")))
+    facts = artifact.inspect()
     if as_json:
-        click.echo(json.dumps({**artifact.inspect(), "plan": plans}, indent=2))
+        show.out(json.dumps(facts, indent=2))
         return
+    try:
+        text = "\n".join(_text(file, artifact, facts["plan"] or {}))
+    except (KeyError, TypeError, AttributeError, ValueError) as fault:
+        raise LoadError(f"{file} is damaged: the memory plan in it has another form: {fault!r}") from None
+    show.out(text)
+
+
+def _stage(artifact: Artifact, stage: str) -> str:
+    """The text of a stage kept in the artifact."""
+    member = f"ir/{stage}.ir"
+    kept = ", ".join(m.removeprefix("ir/").removesuffix(".ir") for m in artifact.members if m.startswith("ir/"))
+    if member not in artifact.members:
+        raise click.BadParameter(f"it keeps {kept or 'no stage'}", param_hint="--ir")
+    return artifact.text(member)
+
+
+def _text(file: Path, artifact: Artifact, plans: dict[str, Any]) -> Iterator[str]:
     contract = artifact.contract
     machine = contract.machine
-    click.echo(f"{file}: for {machine.triple}, {machine.cpu} with {len(machine.features)} features (--json lists them)")
+    yield (f"{file}: for {machine.triple}, {machine.cpu} with {len(machine.features)} features (--json lists them)")
     for w in contract.weights:
-        click.echo(f"  weight @{w.name}: {w}{' (in the artifact)' if w.member else ' (to be given at load)'}")
+        yield (f"  weight @{w.name}: {w}{' (in the artifact)' if w.member else ' (to be given at load)'}")
     for f in contract.functions:
         params = ", ".join(f"{'inout ' if p.inout else ''}{p.name}: {p}" for p in f.params)
-        click.echo(f"\n@{f.name}({params}) -> {', '.join(str(o) for o in f.outputs)}")
+        yield (f"\n@{f.name}({params}) -> {', '.join(str(o) for o in f.outputs)}")
         for step in f.steps:
-            click.echo(f"    {_step(step)}")
-        _plan(plans.get(f.name, {}))
-    _sizes(artifact)
+            yield (f"    {_step(step)}")
+        yield from _plan(plans.get(f.name, {}))
+    yield from _sizes(artifact)
 
 
 def _step(step: Step) -> str:
@@ -60,23 +76,23 @@ def _step(step: Step) -> str:
     return f"{text:28} {step.origin if step.kind != 'fact' else ''} {f'({step.at})' if step.at else ''}".rstrip()
 
 
-def _plan(plan: dict[str, Any]) -> None:
+def _plan(plan: dict[str, Any]) -> Iterator[str]:
     if not plan:
         return
-    click.echo("  memory")
-    click.echo(f"    peak arena:      {plan['peak_formula']} bytes; at the bound {show.size(plan['peak_at_bound'])}")
-    click.echo(f"    lower bound:     {show.size(plan['lower_bound'])} (the largest live set at the bound)")
-    click.echo(
+    yield ("  memory")
+    yield (f"    peak arena:      {plan['peak_formula']} bytes; at the bound {show.size(plan['peak_at_bound'])}")
+    yield (f"    lower bound:     {show.size(plan['lower_bound'])} (the largest live set at the bound)")
+    yield (
         f"    without reuse:   {plan['without_reuse']} bytes; at the bound {show.size(plan['total_without_reuse'])}"
     )
     if plan["scratch"] != "0":
-        click.echo(f"    scratch:         {plan['scratch']} bytes a thread")
-    click.echo(f"  kernels            {len(plan['kernels'])}")
+        yield (f"    scratch:         {plan['scratch']} bytes a thread")
+    yield (f"  kernels            {len(plan['kernels'])}")
     for kernel in plan["kernels"]:
-        click.echo(f"    {kernel['name']}: {kernel['origin']}")
+        yield (f"    {kernel['name']}: {kernel['origin']}")
 
 
-def _sizes(artifact: Artifact) -> None:
-    click.echo("\nsizes")
+def _sizes(artifact: Artifact) -> Iterator[str]:
+    yield ("\nsizes")
     for name, data in sorted(artifact.members.items()):
-        click.echo(f"  {name:32} {show.size(memoryview(data).nbytes)}")
+        yield (f"  {name:32} {show.size(memoryview(data).nbytes)}")

@@ -26,12 +26,12 @@ def command(name: str | None) -> None:
     if name is None:
         rows = sorted((family(op), op.name, call(op), summary(op)) for op in known.values())
         show.table(("family", "operator", "call", "meaning"), rows)
-        click.echo(f"\n{len(known)} operators")
+        show.out(f"\n{len(known)} operators")
         return
     if name not in known:
         near = get_close_matches(name, list(known), 1)
         raise error(f"there is no operator `{name}`", helps=(f"did you mean `{near[0]}`?",) if near else ())
     op = known[name]
-    click.echo(f"{call(op)}\n\n{cleandoc(op.__doc__ or '')}\n")
+    show.out(f"{call(op)}\n\n{cleandoc(op.__doc__ or '')}\n")
     samples = [str(o) for o in next(iter(op.samples())).operands]
-    click.echo(f"family: {family(op)}; for example on {', '.join(samples)}")
+    show.out(f"family: {family(op)}; for example on {', '.join(samples)}")

@@ -8,7 +8,7 @@ import click
 
 from ...passes.pass_base import run_passes
 from ..passes_by_name import parse_pipeline, read_stage
-from . import show
+from . import options, show
 
 EXAMPLES = show.examples(
     ("pliant opt model.ir -p infer,inline,simplify", ""),
@@ -22,16 +22,15 @@ EXAMPLES = show.examples(
 @click.option("-p", "passes", default="", metavar="PASS,PASS{OPTION=VALUE}", help="What to run, in this order.")
 @click.option("--print-after-all", is_flag=True, help="Print the text after every pass.")
 @click.option("--verify/--no-verify", default=True, help="Verify between passes.")
-@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("-o", "output", type=options.Output(dash=True), help="Where to write the text, else standard output.")
 def command(file: str, passes: str, print_after_all: bool, verify: bool, output: Path | None) -> None:
     """Run passes over FILE (`-` for standard input): graphs or loops in, text out."""
-    name = "<stdin>" if file == "-" else file
-    ir = read_stage(show.source(file), name)
+    ir = read_stage(show.source(file), show.file_name(file))
     hooks = []
     if print_after_all:
-        hooks.append(lambda step, made: click.echo(f"# ---- after {step}\n{show.any_stage(made)}"))
+        hooks.append(lambda step, made: show.out(f"# ---- after {step}\n{show.any_stage(made)}"))
     result = run_passes(parse_pipeline(passes, ir, verify), ir, hooks)
     if output is not None:
-        output.write_text(show.any_stage(result), encoding="utf-8")
+        options.write_text(output, show.any_stage(result))
     elif not print_after_all:
-        click.echo(show.any_stage(result))
+        show.out(show.any_stage(result))

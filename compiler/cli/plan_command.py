@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ...passes.planner import minimalloc_table, table_text
-from . import show
+from . import options, show
 
 EXAMPLES = show.examples(
     ("pliant plan buffers.csv", ""),
@@ -21,7 +21,7 @@ EXAMPLES = show.examples(
     "--budget",
     "budgets",
     multiple=True,
-    type=click.FloatRange(min=0),
+    type=options.Finite(min=0),
     default=(0.05,),
     show_default=True,
     help="Seconds to search, a file; may be given several times.",
@@ -31,5 +31,4 @@ def command(files: tuple[Path, ...], budgets: tuple[float, ...]) -> None:
 
     Prints the peak, the lower bound (the largest live set) and their ratio, and the geometric mean over the files.
     """
-    names = [f for path in files for f in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
-    click.echo(table_text(minimalloc_table(names, budgets), budgets))
+    show.out(table_text(minimalloc_table(files, budgets), budgets))

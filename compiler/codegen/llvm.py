@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import llvmlite.binding as llvm
@@ -58,8 +58,11 @@ def compile_many(
     *,
     form: str = "object",
     workers: Workers = WORKERS,
+    done: Callable[[int], None] = lambda _number: None,
 ) -> list[bytes]:
     """One object for each text, optimised at the level beside it; they are compiled side by side.
+
+    `done` is called with the number of each text when its object is there.
 
     Where LLVM fails, the part is compiled with less optimisation and a CompilerFaultWarning; CompileError when that
     fails too.
@@ -70,7 +73,7 @@ def compile_many(
         Job(form, text, target.triple, target.cpu, features, level)
         for text, level in zip(ir_texts, levels, strict=True)
     ]
-    return [_data(built) for built in (workers.build(jobs) if jobs else ())]
+    return [_data(built) for built in (workers.build(jobs, done) if jobs else ())]
 
 
 def _data(built: Built) -> bytes:

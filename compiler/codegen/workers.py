@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import IO
@@ -138,13 +138,14 @@ class Workers:
         if worker is not None:
             self._put(worker)
 
-    def build(self, jobs: Sequence[Job]) -> list[Built]:
-        """The results, in order."""
+    def build(self, jobs: Sequence[Job], tell: Callable[[int], None] = lambda _position: None) -> list[Built]:
+        """The results, in order; `tell` is called with the position of each when it is there."""
         done: dict[int, Built] = {}
-        said = self._run(jobs, done)
+        said = self._run(jobs, done, tell)
         for position, job in enumerate(jobs):
             if position not in done:
                 done[position] = self._again(job) if said else Built(None, "the worker gave no answer")
+                tell(position)
         return [done[position] for position in range(len(jobs))]
 
     def _again(self, job: Job) -> Built:
@@ -158,14 +159,20 @@ class Workers:
             first = first or said
         return Built(None, fault=Fault(job, first, None))
 
-    def _run(self, jobs: Sequence[Job], done: dict[int, Built]) -> str:
+    def _run(
+        self, jobs: Sequence[Job], done: dict[int, Built], tell: Callable[[int], None] = lambda _position: None
+    ) -> str:
         """Fills in what is built; what the worker said if it died over the rest."""
         worker = self._take()
         if worker is None:
-            done.update((i, _here(job)) for i, job in enumerate(jobs))
+            for position, job in enumerate(jobs):
+                done[position] = _here(job)
+                tell(position)
             return ""
         try:
-            done.update(worker.run(jobs))
+            for position, built in worker.run(jobs):
+                done[position] = built
+                tell(position)
         except (EOFError, BrokenPipeError):
             return worker.said()
         except BaseException:

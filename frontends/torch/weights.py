@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,10 +60,3 @@ def valid_global(name: str) -> str:
     if not re.match(r"[A-Za-z_]", words[0]):
         words[0] = f"_{words[0]}"
     return ".".join(words)
-
-
-def save(path: str | Path, arrays: Mapping[str, Array]) -> None:
-    """Writes a safetensors file."""
-    from safetensors.numpy import save_file
-
-    save_file({name: np.ascontiguousarray(a) for name, a in arrays.items()}, str(path))

@@ -20,6 +20,7 @@ class Parallelize:
     """
 
     name: ClassVar[str] = "parallelize"
+    least: ClassVar[int] = 1  # of the numbers below
 
     enough: int = 64
     block: int = 4096

@@ -40,6 +40,7 @@ class Split:
     """Cuts the loops that stand right in a kernel; a chunk is about `chunk` elements."""
 
     name: ClassVar[str] = "split"
+    least: ClassVar[int] = 1  # of the numbers below
 
     chunk: int = 16384
 

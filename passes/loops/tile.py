@@ -51,6 +51,7 @@ class Tile:
     """Rewrites every `Contract`.  `row_block`, `inner_block` and `col_block` are the blocks of rows, k and columns."""
 
     name: ClassVar[str] = "tile"
+    least: ClassVar[int] = 1  # of the numbers below
 
     vector_bytes: int = 32
     row_block: int = 96

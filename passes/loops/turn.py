@@ -42,6 +42,7 @@ class Turn:
     """Rewrites nests of parallel loops; a block is `length` by two vectors of 32-bit elements."""
 
     name: ClassVar[str] = "turn"
+    least: ClassVar[int] = 1  # of the numbers below
 
     vector_bytes: int = 32
     length: int = 64

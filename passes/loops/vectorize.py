@@ -39,6 +39,7 @@ class Vectorize:
     """
 
     name: ClassVar[str] = "vectorize"
+    least: ClassVar[int] = 1  # of the numbers below
 
     block: int = 128
 
