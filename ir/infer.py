@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from .diagnostics import Span
+from .diagnostics import CompileError, Span
 from .dims import Dim
 from .facts import Facts
 from .graph import DimValue, GlobalRef, Literal, NoneValue, Operand, TupleValue, Var
+from .infer_advice import advised
 from .op import InferContext, Op
 from .types import DType, TensorType, TupleType, Type
 
@@ -28,7 +29,7 @@ def infer_apply(
     op's own message.
     """
     flat = flatten(operands)
-    ctx = InferContext(facts, op.name, span, tuple(map(text_of, flat)), origins or {}, trusted)
+    ctx = InferContext(facts, op.name, span, tuple(map(text_of, flat)), origins or {}, trusted=trusted)
     check_count(ctx, op, len(flat))
     types: list[TensorType | None] = [None] * len(flat)
     for i, operand in enumerate(flat):
@@ -55,7 +56,11 @@ def infer_apply(
             assert operand.dtype is not None
             types[i] = TensorType(operand.dtype, ())
         typed.append(operand)
-    result = op.infer(ctx, *types)
+    ctx.types = tuple(t if isinstance(o, (Var, GlobalRef)) else None for o, t in zip(flat, types, strict=True))
+    try:
+        result = op.infer(ctx, *types)
+    except CompileError as refusal:
+        raise advised(op, ctx, flat, types, refusal) from None
     return tuple(typed), result if isinstance(result, tuple) else (result,)
 
 

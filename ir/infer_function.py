@@ -180,7 +180,8 @@ class FunctionInfer:
     ) -> tuple[Target, ...]:
         if len(targets) != len(results):
             count = f"{len(results)} result{'s' if len(results) != 1 else ''}"
-            raise self.fail(f"{what} has {count}, {len(targets)} named", span)
+            help = "the positions are `argmax` and `argmin`" if what in ("`max`", "`min`") else ""
+            raise self.fail(f"{what} has {count}, {len(targets)} named", span, help)
         return tuple(self._target(t, r, what) for t, r in zip(targets, results, strict=True))
 
     def _target(self, target: Target, result: Type, what: str) -> Target:
@@ -208,12 +209,13 @@ class FunctionInfer:
             self._simple[dim] = self.facts.simplify(dim)
         return self._simple[dim]
 
-    def require_type(self, found: Type, wanted: Type, what: str, span: Span | None) -> None:
-        """Refuses unless the types are provably the same."""
+    def require_type(self, found: Type, wanted: Type, what: str, span: Span | None, instead: str = "") -> None:
+        """Refuses unless the types are provably the same; `instead` is what makes them so without a fact."""
         problem = self.difference(found, wanted)
         if problem is not None:
             a, b, dims = problem
-            help = "" if dims is None else self.facts.advice(Compare("==", *dims))
+            say = "" if dims is None else self.facts.advice(Compare("==", *dims))
+            help = ", or ".join(h for h in (instead, say) if h)
             symbols = symbols_of(a) | symbols_of(b)
             raise self.fail(f"{what} is {found}, not {wanted}", span, help, symbols=symbols)
 
@@ -308,7 +310,7 @@ class FunctionInfer:
             returns = f"returns {len(block.results)} value{'s' if len(block.results) != 1 else ''}"
             says = f"says {len(declared)}" if declared else "says none (`-> type` is missing)"
             message = f"`@{self.function.name}` {returns}, and its head {says}"
-            self.problems.append(Diagnostic(message, block.span))
+            self.problems.append(Diagnostic(message, block.span, helps=self._return_help(block)))
             return block.results
         results: list[Operand] = []
         for i, (operand, wanted) in enumerate(zip(block.results, declared, strict=True)):
@@ -321,12 +323,28 @@ class FunctionInfer:
                 results[-1] = self.typed(operand, wanted)
                 found = self.type_of(results[-1])
                 span = operand.span or self.function.span
-                self.require_type(found, wanted, f"`{text_of(operand)}`", span)
+                self.require_type(found, wanted, f"`{text_of(operand)}`", span, f"write the result's type as `{found}`")
             except CompileError as refusal:
                 self.problems.extend(refusal.diagnostics)
             except Poison:
                 pass
         return tuple(results)
+
+    def _return_help(self, block: Block) -> tuple[str, ...]:
+        """How head and `return` come to agree, where it is plain which of them is meant."""
+        declared, given = self.function.results, block.results
+        names = ", ".join(map(text_of, given))
+        if not given:
+            last = [t.name for s in block.statements[-1:] for t in targets_of(s)]
+            return (f"end it with `return {', '.join(last)}`",) if len(last) == len(declared) else ()
+        if len(declared) == 1 and isinstance(declared[0], TupleType) and len(declared[0].items) == len(given):
+            return (f"return a tuple: `return ({names})`",)
+        if len(given) == 1 and isinstance(given[0], TupleValue) and len(given[0].items) == len(declared):
+            return (f"return the values: `return {names[1:-1]}`",)
+        types = [self.types.get(o.name) for o in given if isinstance(o, Var)]
+        if not declared and len(types) == len(given) and all(t is not None for t in types):
+            return (f"write `-> {', '.join(map(str, types))}` after the parameters",)
+        return ()
 
 
 _RULES: dict[type, str] = {

@@ -55,6 +55,8 @@ class InferContext:
     span: Span | None = None
     operands: tuple[str, ...] = ()
     origins: dict[str, str] = field(default_factory=dict)  # symbol -> "n was bound by x: f32[n, 64] at f.ir:3:12"
+    types: tuple[TensorType | None, ...] = ()
+    advise: bool = True  # False where a refusal is only tried: what it says is not read
     trusted: bool = False
 
     def holds(self, fact: Fact) -> bool:
@@ -73,7 +75,17 @@ class InferContext:
         """The error to raise; says where each symbol involved was bound.  Under the facts `wanted` there is none."""
         notes = tuple(self.origins[s] for s in sorted(set(symbols)) if s in self.origins)
         helps = (help,) if help else ()
+        label = label or self._shown(message)
         return CompileError((Diagnostic(message, self.span, label, notes, helps, wanted=wanted),))
+
+    def _shown(self, message: str) -> str:
+        """The operands with their types, unless there are many, or they have been said."""
+        given = dict.fromkeys(f"{self.name(i)} is {t}" for i, t in enumerate(self.types) if t is not None)
+        return ", ".join(given) if len(given) <= 4 and not all(g in message for g in given) else ""
+
+    def advice(self, *goals: Fact) -> str:
+        """The help that names the facts which would prove the goals; empty where none would."""
+        return self.facts.advice(*goals) if self.advise else ""
 
     def name(self, position: int) -> str:
         """How the user wrote the operand."""
@@ -84,7 +96,7 @@ class InferContext:
         if not self.holds(Compare("==", a, b)):
             raise self.fail(
                 f"{what} do not match: {a} against {b}",
-                help=self.facts.advice(Compare("==", a, b)),
+                help=self.advice(Compare("==", a, b)),
                 symbols=a.symbols | b.symbols,
                 wanted=(Compare("==", a, b),),
             )
@@ -96,7 +108,8 @@ class InferContext:
     def axis(self, axis: int, rank: int) -> int:
         """A non-negative axis; negative ones count from the end."""
         if not -rank <= axis < rank:
-            raise self.fail(f"axis {axis} of `{self.op_name}` is out of range for rank {rank}")
+            help = f"its axes are {-rank}..{rank - 1}" if rank else "a number has no axes"
+            raise self.fail(f"axis {axis} of `{self.op_name}` is out of range for rank {rank}", help=help)
         return axis % rank
 
     def axes(self, axes: Sequence[int] | int | None, rank: int) -> tuple[int, ...]:
@@ -112,10 +125,12 @@ class InferContext:
         """The one dtype of all operands."""
         for position, t in enumerate(types):
             if t.dtype is not types[0].dtype:
+                narrow = 0 if t.dtype.holds_more_than(types[0].dtype) else position
+                wide = t.dtype if narrow == 0 else types[0].dtype
                 raise self.fail(
                     f"the dtypes of `{self.op_name}` do not match: {types[0].dtype} against {t.dtype}",
                     label=f"{self.name(0)} is {types[0]}, {self.name(position)} is {t}",
-                    help=f"convert one of them: `cast({self.name(position)}, dtype={types[0].dtype})`",
+                    help=f"convert one of them: `cast({self.name(narrow)}, dtype={wide})`",
                 )
         return types[0].dtype
 
@@ -139,7 +154,7 @@ class InferContext:
 
     def _mismatch(self, dim: int, a: Dim, b: Dim, shapes: tuple[tuple[Dim, ...], ...]) -> CompileError:
         shown = ", ".join(f"{self.name(i)} is [{', '.join(map(str, s))}]" for i, s in enumerate(shapes))
-        say = self.facts.advice(Compare("==", a, b))
+        say = self.advice(Compare("==", a, b))
         return self.fail(
             f"the sizes of `{self.op_name}` do not match: {a} against {b}",
             label=f"dimension {dim}: {shown}",

@@ -11,13 +11,12 @@ from .build_values import attribute_hints
 from .diagnostics import CompileError
 from .dims import Dim
 from .op import Op
+from .parser_foreign import SPELT
+from .parser_text import describe
 from .parser_tree import Node, Token
-from .parser_values import CONSTANTS, Poisoned, Scope, describe, nearest, to_dim, to_float, to_string
+from .parser_values import CONSTANTS, Poisoned, Scope, nearest, to_dim, to_float, to_string
 from .registry import registry
 from .types import DType
-
-DATA_DEPENDENT = frozenset(["nonzero", "unique", "masked_select"])
-"""Operators of the language whose result size depends on data: refused until sizes can be bound to values."""
 
 
 class _Mismatch(Exception):
@@ -26,12 +25,7 @@ class _Mismatch(Exception):
 
 def make_op(name: Token, keywords: Sequence[Node], scope: Scope) -> Op:
     """The op of that name with its attributes; CompileError with everything that is wrong about it."""
-    cls = registry().get(str(name))
-    if cls is None and str(name) in DATA_DEPENDENT:
-        raise scope.fail(f"`{name}` is not there yet: it comes in a later version", name)
-    if cls is None:
-        helps = nearest(str(name), registry()) or ("`pliant ops` lists the operators",)
-        raise scope.fail(f"there is no operator `{name}`", name, helps=helps)
+    cls = registry()[str(name)]
     known = {f.name: f for f in fields(cls)}
     given: dict[str, object] = {}
     problems: list[CompileError] = []
@@ -85,7 +79,23 @@ def _attribute(cls: type[Op], key: str, node: Node, scope: Scope) -> object:
         return _convert(node, hint, scope)
     except _Mismatch:
         message = f"the attribute `{key}` of `{cls.name}` takes {_words(hint)}, not {describe(node)}"
-        raise scope.fail(message, node) from None
+        raise scope.fail(message, node, helps=_value_help(key, node)) from None
+
+
+_PADDINGS = {
+    '"valid"': "without padding it is `padding=0`",
+    '"same"': "say how many: (kernel size - 1) // 2 on both sides keeps the size at stride 1, "
+    "which is `padding=1` for a kernel of 3",
+}
+
+
+def _value_help(key: str, node: Node) -> tuple[str, ...]:
+    """How a value that is known elsewhere is written here."""
+    if key == "padding" and node.kind == "string":
+        helps = (_PADDINGS.get(str(node.value).lower(), ""),)
+        return tuple(h for h in helps if h)
+    word = str(node.value) if node.kind == "name" else ""
+    return (f"write `{SPELT[word]}`",) if word in SPELT else ()
 
 
 def _convert(node: Node, hint: Any, scope: Scope) -> object:
@@ -95,7 +105,8 @@ def _convert(node: Node, hint: Any, scope: Scope) -> object:
     if origin is tuple:
         return _tuple(node, get_args(hint), scope)
     if origin is Literal:
-        value = _scalar(node, type(get_args(hint)[0]), scope)
+        bare = node.kind == "name" and node.value in get_args(hint)  # `mode=constant`
+        value = node.value if bare else _scalar(node, type(get_args(hint)[0]), scope)
         if value not in get_args(hint):
             raise _Mismatch
         return value
@@ -146,6 +157,8 @@ def _whole(node: Node, symbolic: bool, scope: Scope) -> Dim | int:
     inner = node
     while inner.kind == "neg":
         inner = inner.value
+    if inner.kind == "name" and inner.value in SPELT:
+        raise _Mismatch
     if inner.kind in ("floating", "constant", "string", "array", "tuple", "dtype", "global", "typed", "field"):
         raise _Mismatch
     dim = to_dim(node, scope)

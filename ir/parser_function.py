@@ -30,6 +30,8 @@ from .graph import (
     While,
 )
 from .parser_attributes import make_op
+from .parser_calls import misplaced, unknown_operator
+from .parser_text import render
 from .parser_tree import (
     BindNode,
     BlockNode,
@@ -47,7 +49,10 @@ from .parser_tree import (
     token_span,
 )
 from .parser_values import Scope, nearest, to_fact, to_int, to_operand, to_type
-from .types import Type
+from .registry import registry
+from .types import DType, TensorType, Type
+
+_COUNT = TensorType(DType.i64, ())
 
 
 class FunctionNames:
@@ -93,6 +98,8 @@ class FunctionNames:
         except CompileError as problem:
             self.report(problem)
         t = self._type(node.type, self.scope, binding=True)
+        if t == _COUNT:
+            self.scope.counts.add(name)
         return None if t is None else Param(name, t, node.inout, token_span(node.name, self.file))
 
     def _type(self, node: Node, scope: Scope, binding: bool = False) -> Type | None:
@@ -205,6 +212,8 @@ class FunctionNames:
 
     def _apply(self, node: LetNode, value: Node, scope: Scope) -> Statement:
         name, args = value.value
+        if str(name) not in registry():
+            raise unknown_operator(name, args, scope)
         keywords = [a for a in args if a.kind == "keyword"]
         problems: list[CompileError] = []
         operands: list[Operand] = []
@@ -220,6 +229,10 @@ class FunctionNames:
             op = make_op(name, keywords, scope)
         except CompileError as problem:
             problems.append(problem)
+        takes = registry()[str(name)].signature
+        if problems or (len(operands) > len(takes) and not (takes and takes[-1].endswith("*"))):
+            instead = misplaced(name, args, problems, scope)
+            problems = problems if instead is None else [instead]
         if problems:
             raise CompileError(tuple(d for p in problems for d in p.diagnostics))
         return Apply(self._targets(node.targets, scope), op, tuple(operands), token_span(name, self.file))
@@ -231,6 +244,8 @@ class FunctionNames:
             if name in scope.globals_:
                 raise scope.fail(f"`{token}` is a weight or constant, not a function", token)
             helps = tuple(h.replace("`", "`@", 1) for h in nearest(name, scope.functions))
+            if name in registry():
+                helps = (f"operators are written without `@`: `{name}({', '.join(map(render, args))})`",)
             if name in scope.broken:
                 raise CompileError(())
             raise scope.fail(f"there is no function `{token}`", token, helps=helps)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from .diagnostics import CompileError, Diagnostic
 from .graph import Const, Module, Weight
 from .parser_function import FunctionNames
+from .parser_text import describe
 from .parser_tree import ConstNode, FuncNode, ItemNode, Node, Token, WeightNode, token_span
-from .parser_values import CONSTANTS, Scope, describe, literal_problem, to_fact, to_float, to_int, to_type
+from .parser_values import CONSTANTS, Scope, literal_problem, to_fact, to_float, to_int, to_type
 from .types import DType, TensorType
 
 
@@ -85,7 +86,8 @@ def _values(node: Node, dtype: DType, shape: list[int], scope: Scope) -> object:
     if not shape:
         return _number(node, dtype, scope)
     if node.kind != "array":
-        raise scope.fail(f"expected a list of {shape[0]}, found {describe(node)}", node)
+        helps = ("lists stand in `[ ]`",) if node.kind == "tuple" else ()
+        raise scope.fail(f"expected a list of {shape[0]}, found {describe(node)}", node, helps=helps)
     if len(node.value) != shape[0]:
         raise scope.fail(f"expected a list of {shape[0]}, found one of {len(node.value)}", node)
     return tuple(_values(item, dtype, shape[1:], scope) for item in node.value)

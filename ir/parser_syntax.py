@@ -17,6 +17,8 @@ import lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from .diagnostics import Diagnostic, Span
+from .parser_foreign import DTYPES
+from .parser_habits import habit
 from .parser_tree import TreeBuilder
 
 MOST_ERRORS = 20
@@ -46,11 +48,6 @@ _WORDS = {
     "FIELD": "a field",
     "$END": "the end of the file",
 }
-_DTYPES = {
-    "float": "f32", "float32": "f32", "float64": "f64", "double": "f64", "half": "f16", "float16": "f16",
-    "bfloat16": "bf16", "int": "i64", "int64": "i64", "long": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
-    "uint8": "u8", "i1": "bool", "boolean": "bool",
-}  # fmt: skip
 
 
 @dataclass
@@ -161,6 +158,7 @@ def _describe(problem: UnexpectedInput, text: str, file: str) -> tuple[int, Diag
         if character == '"':
             return place, Diagnostic("this string does not end", span, helps=('a string ends on its line, with `"`',))
         helps = ("a number has digits after its point: `1.0`",) if re.search(r"\d\.$", text[: place + 1]) else ()
+        helps = helps or tuple(h for h in (habit(text, place),) if h)
         return place, Diagnostic(f"unexpected character `{character}`", span, helps=helps)
     assert isinstance(problem, UnexpectedToken)
     token = problem.token
@@ -172,7 +170,8 @@ def _describe(problem: UnexpectedInput, text: str, file: str) -> tuple[int, Diag
         return len(text), Diagnostic(f"the file ends where {words} was expected", span, "expected here")
     place = token.start_pos if token.start_pos is not None else 0
     span = Span(file, token.line or 1, token.column or 1, token.end_line or 1, token.end_column or 1)
-    helps = tuple(_helps(str(token), token.type, accepts, text[place + len(token) :]))
+    known = habit(text, place)
+    helps = (known,) if known else tuple(_helps(str(token), token.type, accepts, text[place + len(token) :]))
     unfinished = accepts.isdisjoint({"TARGET", "FUNC"}) and place == _line_start(text, place)
     label = "what stands before is not finished" if unfinished else ""
     return place, Diagnostic(f"expected {words}, found `{token}`", span, label, helps=helps)
@@ -225,12 +224,12 @@ def _literal(name: str) -> str:
 
 
 def _helps(token: str, kind: str, accepts: set[str], rest: str) -> list[str]:
-    if "DTYPE" in accepts and token in _DTYPES:
-        return [f"this element type is called `{_DTYPES[token]}`"]
+    if "DTYPE" in accepts and token in DTYPES:
+        return [f"this element type is called `{DTYPES[token]}`"]
     if "CMP" in accepts and token == "=":
         return ["an equality is written `==`"]
     if "TARGET" in accepts and rest.lstrip().startswith("(") and kind in ("NAME", "TARGET"):
         return [f"give the result a name: `y = {token}(...)`"]
-    if "RSQB" in accepts and token == ")":
-        return ["a `[` is not closed"]
+    if {"FUNC", "WEIGHT"} <= accepts and "TARGET" not in accepts and re.match(r"[A-Za-z_]", token):
+        return ["statements stand in a function: `func @main(x: f32[n]) -> f32[n] { ... }`"]
     return []

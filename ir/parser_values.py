@@ -16,6 +16,8 @@ from .diagnostics import CompileError, Diagnostic, Span
 from .dims import Dim, DimTooComplex
 from .facts import Compare, Fact, InRange, OneOf
 from .graph import DimValue, GlobalRef, Literal, NoneValue, Operand, TupleValue, Var
+from .parser_foreign import PROPERTIES, SPELT
+from .parser_text import ARITHMETIC, describe, leaves, op_help
 from .parser_tree import Node, Token, token_span
 from .types import DType, TensorType, TupleType, Type
 
@@ -23,7 +25,6 @@ LARGEST = 2**63 - 1
 MAX_NESTING = 64  # of blocks, tuples and tuple types; sizes have their own limits
 MAX_RANK = 64  # what numpy takes
 DIM_FUNCTIONS: dict[str, Callable[..., Dim]] = {"min": Dim.min, "max": Dim.max, "ceildiv": Dim.ceildiv}
-ARITHMETIC = frozenset({"add", "sub", "mul", "floordiv", "mod", "neg"})
 
 
 class Poisoned(CompileError):
@@ -31,9 +32,10 @@ class Poisoned(CompileError):
 
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """A help that names what was probably meant."""
-    close = get_close_matches(name, list(known), 1, 0.6)
-    return (f"did you mean `{close[0]}`?",) if close else ()
+    """A help that names what was probably meant; capitals make no difference."""
+    folded = {k.lower(): k for k in reversed(list(known))}
+    close = get_close_matches(name.lower(), list(folded), 1, 0.6)
+    return (f"did you mean `{folded[close[0]]}`?",) if close else ()
 
 
 @dataclass
@@ -47,6 +49,7 @@ class Scope:
     functions: frozenset[str] = frozenset()
     broken: set[str] = field(default_factory=set)
     depth: int = 0
+    counts: set[str] = field(default_factory=set)  # parameters of type i64[], which `bind` makes sizes of
 
     def inner(self, keyword: Token | None = None) -> Scope:
         """The scope of a function, or of the block at `keyword`: what is defined there stays there."""
@@ -69,16 +72,18 @@ class Scope:
         if name in self.values:
             message = f"the value `{name}` is defined twice"
             notes = (f"it was defined first at {self.values[name]}",)
-            raise CompileError((Diagnostic(message, token_span(token, self.file), "", notes),))
+            helps = (f"a name means one thing: call the second `{name}2`",)
+            raise CompileError((Diagnostic(message, token_span(token, self.file), "", notes, helps),))
         self.values[name] = token_span(token, self.file)
 
     def define_symbol(self, name: str, place: Node) -> None:
         if name in self.values:
+            self.broken.add(name)
             raise _clash(self, name, place.first, self.values[name], "a value", "a size")
         self.symbols[name] = place.span(self.file)
 
 
-_WORDS = "true false none inf nan if while scan where likely in return yield else func inout"
+_WORDS = "None True False true false none inf nan if while scan where likely in return yield else func inout"
 RESERVED = frozenset(_WORDS.split()) | {dtype.value for dtype in DType}
 
 
@@ -172,18 +177,33 @@ def _symbol(node: Node, scope: Scope, binding: bool) -> Dim:
             raise Poisoned(())
         if binding and name not in scope.values:
             if name in RESERVED:
-                raise scope.fail(f"`{name}` is a word of the language, not a name", node)
+                helps = (NO_UNKNOWN_SIZE,) if name in SPELT else ()
+                raise scope.fail(f"`{name}` is a word of the language, not a name", node, helps=helps)
             scope.symbols[name] = node.span(scope.file)
         elif name in scope.values and binding:
             scope.define_symbol(name, node)
         elif name in scope.values:
-            raise scope.fail(f"`{name}` is a value, not a size", node, helps=(f"make a size of it: `bind k = {name}`",))
+            raise scope.fail(f"`{name}` is a value, not a size", node, helps=_bind_help(name, scope))
         else:
-            helps = nearest(name, scope.symbols) or (
-                "a size comes into scope in the type of a parameter or a weight, or in a match_cast",
-            )
-            raise scope.fail(f"there is no size `{name}` here", node, helps=helps)
+            new = NO_UNKNOWN_SIZE if name in SPELT else NEW_SIZE.format(name)
+            close = nearest(name, scope.symbols) or (new,)
+            raise scope.fail(f"there is no size `{name}` here", node, helps=close)
     return Dim.of(name)
+
+
+NEW_SIZE = (
+    "a size comes into scope in the type of a parameter or a weight; one that only the data tell by "
+    "`y: f32[{0}] = match_cast(x)`, and one that is an argument, `count: i64[]`, by `bind {0} = count`"
+)
+NO_UNKNOWN_SIZE = "every size has a name: `f32[n]`"
+
+
+def _bind_help(name: str, scope: Scope) -> tuple[str, ...]:
+    """How a value becomes a size: only a parameter of type i64[] can, under another name."""
+    if name not in scope.counts:
+        return ("a size has a name in the type of its tensor: use that name",) if name in scope.values else ()
+    size = next(s for s in (f"{name}_size", *(f"{name}_{i}" for i in range(1000))) if s not in scope.values)
+    return (f"make a size of it, under another name: `bind {size} = {name}`, and write `{size}` here",)
 
 
 def to_int(node: Node, scope: Scope) -> int:
@@ -217,7 +237,14 @@ def to_type(node: Node, scope: Scope, binding: bool = False, depth: int = 0) -> 
         return TensorType(DType(dtype), None)
     if len(dims) > MAX_RANK:
         raise scope.fail(f"a tensor has at most {MAX_RANK} dimensions, this one has {len(dims)}", node)
-    return TensorType(DType(dtype), tuple(to_dim(d, scope, binding) for d in dims))
+    return TensorType(DType(dtype), tuple(_size(d, scope, binding) for d in dims))
+
+
+def _size(node: Node, scope: Scope, binding: bool) -> Dim:
+    dim = to_dim(node, scope, binding)
+    if dim.is_const and dim.value < 0:
+        raise scope.fail(f"a size is never negative: {dim}", node, helps=(NO_UNKNOWN_SIZE,))
+    return dim
 
 
 def to_fact(node: Node, scope: Scope, binding: bool = False) -> Fact:
@@ -280,8 +307,17 @@ def _named(node: Node, scope: Scope, span: Span) -> Operand:
         raise Poisoned(())
     if name in scope.globals_:
         raise scope.fail(f"there is no value `{name}` here", node, helps=(f"the weight is called `@{name}`",))
-    helps = nearest(name, [*scope.values, *scope.symbols])
-    raise scope.fail(f"there is no value `{name}` here", node, helps=helps)
+    raise scope.fail(f"there is no value `{name}` here", node, helps=_value_help(name, scope))
+
+
+def _value_help(name: str, scope: Scope) -> tuple[str, ...]:
+    """What was meant by a name that there is not."""
+    head, _, tail = name.rpartition(".")
+    if name in SPELT:
+        return (f"it is written `{SPELT[name]}`",)
+    if head in scope.values and tail in PROPERTIES:
+        return (PROPERTIES[tail].format(head),)
+    return nearest(name, [*scope.values, *scope.symbols])
 
 
 def _global(node: Node, scope: Scope, span: Span) -> Operand:
@@ -293,6 +329,8 @@ def _global(node: Node, scope: Scope, span: Span) -> Operand:
     if name in scope.functions:
         raise scope.fail(f"`@{name}` is a function, not a value", node, helps=(f"call it: `y = @{name}(...)`",))
     helps = tuple(h.replace("`", "`@", 1) for h in nearest(name, scope.globals_))
+    if name in scope.values:
+        helps = (f"a value is written without `@`: `{name}`",)
     raise scope.fail(f"there is no weight or constant `@{name}`", node, helps=helps)
 
 
@@ -333,24 +371,9 @@ def _sizes_only(node: Node, scope: Scope) -> Dim:
     """`to_dim`, where a value is likely meant: operators work on sizes, ops on values."""
     for leaf in leaves(node):
         if leaf.kind in ("floating", "global") or (leaf.kind == "name" and leaf.value in scope.values):
-            help = "write an op and give its result a name: `t = add(x, y)`"
-            raise scope.fail(f"`+ - * // %` work on sizes; {describe(leaf)} is a value", leaf, helps=(help,))
+            message = f"`+ - * // %` work on sizes; {describe(leaf)} is a value"
+            raise scope.fail(message, leaf, helps=op_help(node, scope.values, scope.symbols))
     return to_dim(node, scope)
-
-
-def leaves(node: Node) -> Iterable[Node]:
-    """The names and numbers of an arithmetic expression, from left to right."""
-    pending = [node]
-    while pending:
-        node = pending.pop()
-        if node.kind == "neg":
-            pending.append(node.value)
-        elif node.kind in ARITHMETIC:
-            pending.extend(reversed(node.value))
-        elif node.kind == "apply" and str(node.value[0]) in DIM_FUNCTIONS:
-            pending.extend(reversed(node.value[1]))
-        else:
-            yield node
 
 
 def _typed(node: Node, scope: Scope, depth: int) -> Operand:
@@ -401,17 +424,9 @@ def _no_operand(node: Node, scope: Scope) -> CompileError:
         return scope.fail("an operand is a value, not a field", node, helps=("give the field a name first: `a = y.0`",))
     if node.kind == "array":
         return scope.fail("a list is no operand", node, helps=("lists are attributes, by name: `axis=[0, 1]`",))
+    if node.kind == "dtype":
+        return scope.fail(f"an element type is no operand: `{node.value}`", node, helps=("say `dtype=...` by name",))
     return scope.fail(f"expected a value, found {describe(node)}", node)
-
-
-def describe(node: Node) -> str:
-    """An expression in a few words, for messages."""
-    if node.kind in ("name", "integer", "floating", "constant", "dtype", "global"):
-        return f"`{node.value}`"
-    words = {"string": "a string", "array": "a list", "tuple": "a tuple", "field": "a field", "typed": "a literal"}
-    if node.kind in ("apply", "call"):
-        return f"a call of `{node.value[0]}`"
-    return words.get(node.kind, "an expression")
 
 
 def to_string(node: Node, scope: Scope) -> str:

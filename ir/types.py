@@ -68,6 +68,10 @@ class DType(enum.Enum):
             return bfloat16
         return np.dtype(_NUMPY[self.value])
 
+    def holds_more_than(self, other: DType) -> _bool:
+        """Does a conversion to this dtype lose less than one to the other?"""
+        return (self.is_float, not self.is_bool, self.bits) > (other.is_float, not other.is_bool, other.bits)
+
     @property
     def with_article(self) -> str:
         """The name in a sentence: an i32, an f32, a bf16."""

@@ -195,7 +195,7 @@ def test_places() -> None:
         ("a = cast(x)", "`cast` needs the attribute `dtype`"),
         ("a = add(mul(x, x), x)", "an operand is a value, not a call"),
         ("a = add(x, [1])", "a list is no operand"),
-        ('a = add(x, "s")', "expected a value, found a string"),
+        ('a = add(x, "s")', "expected a value, found the string"),
         ("a = x * 2", "`+ - * // %` work on sizes; `x` is a value"),
         ("a = add(x, n + 1.5)", "`+ - * // %` work on sizes; `1.5` is a value"),
         ("a = add(x, x)\na = add(x, x)", "the value `a` is defined twice"),

@@ -63,10 +63,11 @@ def want_float(ctx: InferContext, position: int, t: TensorType) -> None:
 
 def want_number(ctx: InferContext, position: int, t: TensorType, instead: str = "") -> None:
     """Refuses bool; `instead` is what to use for it."""
+    others = (o.dtype for o in ctx.types if o is not None and not o.dtype.is_bool)
     ctx.require(
         not t.dtype.is_bool,
         f"`{ctx.op_name}` takes numbers; {ctx.name(position)} is {t}",
-        help=instead or f"convert it: `cast({ctx.name(position)}, dtype=i32)`",
+        help=instead or f"convert it: `cast({ctx.name(position)}, dtype={next(others, DType.i32)})`",
     )
 
 

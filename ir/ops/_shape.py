@@ -46,7 +46,7 @@ def require_fact(ctx: InferContext, fact: Fact, message: str, instead: str = "")
     """Refuses what does not follow from the facts in scope, and says which fact would prove it."""
     if ctx.holds(fact):
         return
-    helps = (ctx.facts.advice(fact), instead)
+    helps = (ctx.advice(fact), instead)
     raise ctx.fail(message, help=", or ".join(h for h in helps if h), symbols=fact.symbols, wanted=(fact,))
 
 
@@ -67,7 +67,7 @@ def require_sizes(ctx: InferContext, t: TensorType, shape: tuple[Dim, ...], posi
         ]
         if not wrong:
             return
-        symbols, say = wrong[0].symbols, ctx.facts.advice(*wrong)
+        symbols, say = wrong[0].symbols, ctx.advice(*wrong)
     else:
         symbols, say = frozenset(), ""
     raise ctx.fail(

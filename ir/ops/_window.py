@@ -67,7 +67,7 @@ def want_not_negative(ctx: InferContext, axis: int, size: Dim, steps: Dim, strid
     if ctx.facts.prove_le(-stride, steps):
         return
     goal = Compare("<=", Dim.of(0), steps + stride)
-    help = ctx.facts.advice(goal) or "pad more, or use a smaller window"
+    help = ctx.advice(goal) or "pad more, or use a smaller window"
     raise ctx.fail(
         f"the output of `{ctx.op_name}` may have a negative size along axis {axis}: {size} {what}",
         label=f"{ctx.name(0)} is smaller than the window unless more is known",

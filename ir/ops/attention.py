@@ -76,11 +76,9 @@ class Attention(BlockOp):
         if facts.prove_eq(heads, kv_heads):
             return
         if not (ctx.trusted or (facts.prove_lt(0, kv_heads) and facts.prove_divisible(heads, kv_heads))):
-            equal = facts.advice(Compare("==", heads, kv_heads))
-            divides = facts.advice(InRange(kv_heads, 1), Compare("==", heads % kv_heads, 0))
             raise ctx.fail(
                 f"the heads of k in `attention` must divide those of q: {kv_heads} against {heads}",
-                help=", or ".join(h for h in (equal, divides) if h),
+                help=ctx.advice(InRange(kv_heads, 1), Compare("==", heads % kv_heads, 0)),
                 symbols=heads.symbols | kv_heads.symbols,
                 wanted=(InRange(kv_heads, 1), Compare("==", heads % kv_heads, 0)),
             )

@@ -82,7 +82,7 @@ class ConvAttributes:
             if not ctx.holds(Compare("<", 0, size)):
                 raise ctx.fail(
                     f"the kernel of `{ctx.op_name}` may be empty: axis {axis + 2} of {ctx.name(1)} has size {size}",
-                    help=ctx.facts.advice(InRange(size, 1)),
+                    help=ctx.advice(InRange(size, 1)),
                     symbols=size.symbols,
                     wanted=(InRange(size, 1),),
                 )
@@ -94,7 +94,7 @@ def want_groups(ctx: InferContext, channels: Dim, groups: int, which: str) -> No
     if not (ctx.trusted or ctx.facts.prove_divisible(channels, groups)):
         raise ctx.fail(
             f"`{ctx.op_name}` cannot divide {channels} {which} channels into {groups} equal groups",
-            help=ctx.facts.advice(Compare("==", channels % groups, 0)),
+            help=ctx.advice(Compare("==", channels % groups, 0)),
             symbols=channels.symbols,
             wanted=(Compare("==", channels % groups, 0),),
         )

@@ -70,7 +70,7 @@ class Arange(Generator):
         if size is None:
             raise ctx.fail(
                 f"the step of `arange` must be known to be above or below 0; it is {step}",
-                help=ctx.facts.advice(Compare(">=", step, 1)),
+                help=ctx.advice(Compare(">=", step, 1)),
                 symbols=step.symbols,
                 wanted=(Compare(">=", step, 1),),
             )

@@ -150,6 +150,9 @@ class Embedding(ElementOp):
 
     def infer(self, ctx: InferContext, *operands: TensorType | None) -> TensorType:
         table, indices = operand(operands, 0), operand(operands, 1)
+        if table.dtype.is_int and not indices.dtype.is_int:
+            swapped = f"`embedding({ctx.name(1)}, {ctx.name(0)})`"
+            raise ctx.fail("the table of `embedding` comes before the indices", help=f"write {swapped}")
         ctx.require(table.rank == 2, f"`embedding` looks up the rows of a table of rank 2; {ctx.name(0)} is {table}")
         want_int(ctx, 1, indices)
         return TensorType(table.dtype, (*indices.dims, table.dims[1]))

@@ -223,7 +223,7 @@ class GroupNorm(Normalisation):
         if not (ctx.trusted or ctx.facts.prove_divisible(channels, self.groups)):
             raise ctx.fail(
                 f"`group_norm` cannot divide {channels} channels into {self.groups} equal groups",
-                help=ctx.facts.advice(Compare("==", channels % self.groups, 0)),
+                help=ctx.advice(Compare("==", channels % self.groups, 0)),
                 symbols=channels.symbols,
                 wanted=(Compare("==", channels % self.groups, 0),),
             )

@@ -37,7 +37,9 @@ class Pad(ElementOp):
     def infer(self, ctx: InferContext, *operands: TensorType | None) -> TensorType:
         x = operand(operands, 0)
         ctx.require(
-            len(self.pads) == x.rank, f"`pad` needs a pair for each axis: {len(self.pads)} pairs for rank {x.rank}"
+            len(self.pads) == x.rank,
+            f"`pad` needs a pair for each axis: {len(self.pads)} pairs for rank {x.rank}",
+            help="how many before and after, from the first axis on; `[0, 0]` for an axis that stays",
         )
         self._check_value(ctx, x.dtype)
         dims = []

@@ -242,7 +242,7 @@ class AdaptivePool(ElementOp):
                 raise ctx.fail(
                     f"`{self.name}` of no elements has no value: axis {axis + 2} has size {size}, which may be 0",
                     label=f"{ctx.name(0)} is {x}",
-                    help=ctx.facts.advice(InRange(size, 1)),
+                    help=ctx.advice(InRange(size, 1)),
                     symbols=size.symbols,
                     wanted=(InRange(size, 1),),
                 )

@@ -55,7 +55,7 @@ def want_elements(ctx: InferContext, x: TensorType, axes: Iterable[int], way_out
     for a in axes:
         size = x.dims[a]
         if not ctx.holds(Compare("<", 0, size)):
-            fact = ctx.facts.advice(InRange(size, 1)) or "give it an element"
+            fact = ctx.advice(InRange(size, 1)) or "give it an element"
             raise ctx.fail(
                 f"`{ctx.op_name}` of no elements has no value: axis {a} has size {size}, which may be 0",
                 label=f"{ctx.name(0)} is {x}",

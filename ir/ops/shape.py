@@ -73,9 +73,9 @@ class Reshape(AliasOp):
     @staticmethod
     def _division_help(ctx: InferContext, total: Dim, rest: Dim) -> str:
         if not ctx.facts.prove_ne(rest, 0):
-            say = ctx.facts.advice(Compare("!=", rest, 0), Compare("==", total % rest, 0))
+            say = ctx.advice(Compare("!=", rest, 0), Compare("==", total % rest, 0))
             return f"{say}, or write the size instead of -1" if say else "write the size instead of -1"
-        return ctx.facts.advice(Compare("==", total % rest, 0))
+        return ctx.advice(Compare("==", total % rest, 0))
 
     @staticmethod
     def _mismatch(ctx: InferContext, x: TensorType, dims: tuple[Dim, ...]) -> Exception:
@@ -83,7 +83,7 @@ class Reshape(AliasOp):
         goal = Compare("==", x.size, size)
         return ctx.fail(
             f"`reshape` keeps the number of elements: {ctx.name(0)} is {x} of {x.size}, {listed(dims)} has {size}",
-            help=ctx.facts.advice(goal),
+            help=ctx.advice(goal),
             symbols=goal.symbols,
             wanted=(goal,),
         )
