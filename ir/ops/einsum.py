@@ -77,7 +77,8 @@ class Einsum(CompositeOp):
 
     Letters name axes; `...` stands for axes that broadcast; without `->` the result has the letters that occur once, in
     alphabetical order.  A letter that occurs twice in one operand takes its diagonal.  Operands are multiplied from
-    left to right, each pair as a matrix product where something is summed.
+    left to right, each pair as a matrix product where something is summed: what is summed are the products of the pair,
+    so that of nothing it is 0, whatever the other operand holds.
     """
 
     name: ClassVar[str] = "einsum"
@@ -113,19 +114,33 @@ class Einsum(CompositeOp):
             operands = tuple(raised(b, o)[0] for o in operands)
         terms = [_Term(o, labels) for o, labels in zip(operands, inputs, strict=True)]
         terms = [t.diagonal(b).without_ones(b, terms) for t in terms]
+        # The sum of one operand times the sum of another is the sum of their products only where nothing is infinite
+        # or rounded.
+        factored = len(terms) == 1 or not dtype.is_float
         total = terms[0]
         for i, term in enumerate(terms):
             later = {label for t in terms[i + 1 :] for label in t.labels} | set(output)
             if i == 0:
-                total = total.summed(b, later)
+                total = total.summed(b, later) if factored else total
             else:
-                total = _multiplied(b, total, term.summed(b, later | set(total.labels)), later)
+                part = term.summed(b, later | set(total.labels)) if factored else term
+                total = _multiplied(b, total, part, later).summed(b, later)
         return lowered(b, total.permuted(b, output).value, dtype)
 
     def reference(self, *operands: Array | None) -> Array:
         given = [operand(operands, i) for i in range(len(operands))]
+        inputs, output = parse_equation(self.equation, [x.ndim for x in given])
+        terms = [_labelled(exact(x), labels) for x, labels in zip(given, inputs, strict=True)]
+        (total, labels), *others = terms
         with np.errstate(all="ignore"):
-            return rounded(np.einsum(self.equation, *map(exact, given)), DType.of(given[0].dtype))
+            for i, (value, own) in enumerate(others, 2):
+                later = {x for _, other in terms[i:] for x in other} | set(output)
+                every = tuple(dict.fromkeys((*labels, *own)))
+                # Products first: numpy's own einsum takes factors out of sums.
+                total = _spread(total, labels, every) * _spread(value, own, every)
+                total, labels = _summed(total, every, later)
+            total, labels = _summed(total, labels, set(output))
+        return rounded(_spread(total, labels, output), DType.of(given[0].dtype))
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -176,6 +191,28 @@ def _rounds_between(inputs: Sequence[Labels], output: Labels) -> bool:
     """Is there an intermediate result, which f16 would round, besides the product of two operands?"""
     every = [label for labels in inputs for label in set(labels)]
     return len(inputs) > 2 or any(every.count(label) == 1 and label not in output for label in every)
+
+
+def _labelled(x: Array, labels: Labels) -> tuple[Array, Labels]:
+    """The array without labels that occur twice: their diagonal."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            x = np.diagonal(x, 0, first, second)
+            labels = (*(x for i, x in enumerate(labels) if i not in (first, second)), label)
+    return x, labels
+
+
+def _spread(x: Array, labels: Labels, every: Labels) -> Array:
+    """The array with an axis for each of `every`, of size 1 where it has none."""
+    x = np.transpose(x, sorted(range(x.ndim), key=lambda i: every.index(labels[i])))
+    return np.expand_dims(x, tuple(i for i, label in enumerate(every) if label not in labels))
+
+
+def _summed(x: Array, labels: Labels, keep: set[str]) -> tuple[Array, Labels]:
+    axes = tuple(i for i, label in enumerate(labels) if label not in keep)
+    return np.sum(x, axis=axes), tuple(label for label in labels if label in keep)
 
 
 @dataclass(frozen=True)
