@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ir.diagnostics import Span
 from ..ir.dims import Dim
-from ..ir.loops import BindSymbol, CheckEqual, HostStep, HostTensor, Launch, Program, Result
+from ..ir.loops import IN_USE, BindSymbol, CheckEqual, HostStep, HostTensor, Launch, Program, Result
 from ..ir.loops import Kernel as LoopKernel
 from ..runtime import Artifact
 from ..runtime.artifact import raw_bytes
@@ -103,7 +103,8 @@ def _function(function: HostFunction) -> Function:
         program.single_result,
         program.inherited,
         tuple(_step(s, slots) for s in function.steps),
-        str(program.arena_bytes),
+        str(program.arena_bytes.subs({IN_USE: 0})),
+        IN_USE in program.arena_bytes.symbols,
         str(program.scratch_bytes),
         tuple(item.kernel if isinstance(item, Launch) else "copy" for item in program.launches),
         function.prepare,

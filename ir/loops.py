@@ -371,6 +371,11 @@ class Result:
     item: str | tuple[Result, ...]
 
 
+IN_USE = "in.use"
+"""A symbol of offsets and of the arena's size: 1 where a call has no room for what is planned at the bound and lays
+memory out by its own sizes, else 0.  The host code has it from the runtime; no user can write such a name."""
+
+
 @dataclass(frozen=True)
 class HostProgram:
     """The host side of one function: bind and check (`steps`), then `launches` in order.

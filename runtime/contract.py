@@ -66,7 +66,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class Function:
-    """One function. `inherited` are the symbols bound at load; `arena` and `scratch` are bytes as expressions."""
+    """One function. `inherited` are the symbols bound at load; `arena` and `scratch` are bytes as expressions.
+
+    `in_use`: a call that cannot have the arena can do with what its own sizes take.
+    """
 
     name: str
     params: tuple[Tensor, ...]
@@ -76,6 +79,7 @@ class Function:
     inherited: tuple[str, ...]
     steps: tuple[Step, ...]
     arena: str
+    in_use: bool
     scratch: str
     launches: tuple[str, ...]
     prepare: str

@@ -17,10 +17,11 @@ _CHUNK = 1 << 16
 class Frame:
     """One frame: its slots, its address, and the memory that its calls work in."""
 
-    __slots__ = ("_pin", "address", "at_bound", "buffer", "region")
+    __slots__ = ("_pin", "address", "at_bound", "buffer", "in_use", "region")
 
-    def __init__(self, template: bytes, at_bound: bool = False) -> None:
+    def __init__(self, template: bytes, at_bound: bool = False, in_use: bool = False) -> None:
         self.at_bound = at_bound
+        self.in_use = in_use
         self.buffer = bytearray(template)
         self._pin = (ctypes.c_char * len(template)).from_buffer(self.buffer)
         self.address = ctypes.addressof(self._pin)
@@ -39,6 +40,7 @@ class Frame:
 
         What is planned at the bound is address space, of which a call touches what its sizes need.  What is computed
         from the sizes of a call is needed whole, and the system would end the process that uses what there is not.
+        Where there is no such address space, and the function can do without, `prepare` is to be asked again.
         """
         if not self.at_bound and needed > physical_memory():
             raise SizeError(
@@ -53,6 +55,10 @@ class Frame:
         try:
             self.region = Region.allocate(round_up(needed, _CHUNK))
         except MemoryError as error:
+            if self.in_use and self.at_bound:
+                self.at_bound = False
+                self.set(Slot.IN_USE, 1)
+                return
             raise SizeError(f"this call needs {needed} bytes of memory for intermediate results: {error}") from error
         self.set(Slot.REGION, self.region.address)
         self.set(Slot.CAPACITY, self.region.size)
@@ -64,7 +70,8 @@ class FramePool:
 
     template: bytes
     at_bound: bool = False
+    in_use: bool = False
     free: deque[Frame] = field(default_factory=deque)
 
     def make(self) -> Frame:
-        return Frame(self.template, self.at_bound)
+        return Frame(self.template, self.at_bound, self.in_use)

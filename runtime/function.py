@@ -130,7 +130,7 @@ class Function:
         self._prepare: Native = _PREPARE(entry.prepare)
         self._fast_prepare: Native = self._prepare if self._readable else _refuse
         self._run: Native = _RUN(entry.run)
-        self._frames = FramePool(_template(signature, self._params, fixed), signature.arena.isdigit())
+        self._frames = FramePool(_template(signature, self._params, fixed), signature.arena.isdigit(), signature.in_use)
         self._free = self._frames.free
 
     @property

@@ -38,7 +38,7 @@ class Slot(enum.IntEnum):
     ARENA = 16  # set by prepare
     NEEDED = 17  # bytes of the region that this call needs; set by prepare
     ARRAY_TYPE = 18  # what ob_type of an array must be
-    SPARE = 19
+    IN_USE = 19  # 1 where memory is laid out by the sizes of the call, having no room for the plan at the bound
 
 
 CONTEXT = Slot.POOL_RUN

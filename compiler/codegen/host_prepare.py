@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ...ir.dims import Dim
 from ...ir.facts import Compare, Fact, InRange
-from ...ir.loops import BindSymbol, CheckEqual, CheckFact, HostProgram, HostStep, HostTensor
+from ...ir.loops import IN_USE, BindSymbol, CheckEqual, CheckFact, HostProgram, HostStep, HostTensor
 from ...runtime.layout import WORD, ArrayFlag, ArrayOffset, Control, Failure, Place, Slot
 from .host_dims import DimEmitter, Lines
 from .host_layout import FrameLayout, byte_size, slot_name, writes_parameters
@@ -34,6 +34,8 @@ class PrepareEmitter:
         self.out.label("entry")
         for name in self.program.inherited:
             self.dims.bind(name, self.load_slot(self.layout.symbols[name]))
+        if IN_USE in self.program.arena_bytes.symbols:
+            self.dims.bind(IN_USE, self.load_slot(Slot.IN_USE))
         used = frozenset[str]().union(*(s.numerator.symbols for s in self.steps if isinstance(s, BindSymbol)))
         for index, param in enumerate(self.program.params):
             self._read_argument(index, param)

@@ -28,7 +28,7 @@ from ...ir.loops import (
 )
 from ...ir.size_values import value_facts
 from ...ir.types import TensorType
-from ..planner import Plan, plan
+from ..planner import Plan, plan, with_room_in_use
 from .kernel import Scope
 from .nodes import Value
 from .place import Placement, place
@@ -104,7 +104,8 @@ def function_host(
     placed = place(scope, kernels, spaces | {c.name: "const" for c in module.consts})
     likely = [{item.symbol: value} for item in function.likely for value in item.values]
     arena = plan(placed.buffers, scope.facts, budget_s=budget_s, samples=likely)
-    refs = {name: Ref("packed", name) for name in scope.packs} | buffer_refs(scope, placed, arena)
+    used = with_room_in_use(arena, placed.buffers, scope.facts, budget_s)
+    refs = {name: Ref("packed", name) for name in scope.packs} | buffer_refs(scope, placed, used)
     launches = tuple(launch(k, [refs[b.name] for b in k.buffers]) for k in kernels)
     inout = {p.name for p in function.params if p.inout}
     host = HostProgram(
@@ -114,8 +115,8 @@ def function_host(
         tuple(placed.results),
         tuple(sorted(inherited)),
         tuple(steps),
-        (*launches, *(placed_copy(c, arena) for c in placed.copies)),
-        arena.arena_bytes,
+        (*launches, *(placed_copy(c, used) for c in placed.copies)),
+        used.arena_bytes,
         single_result=len(placed.results) == 1,
     )
     return host, arena

@@ -10,7 +10,7 @@ from .errors import PlanError
 from .minimalloc import Row, geometric_mean, minimalloc_table, report_file, table_text
 from .packing import Buffer, Packing, pack
 from .storage import SymBuffer
-from .symbolic import Plan, plan
+from .symbolic import Plan, plan, with_room_in_use
 
 __all__ = [
     "Buffer",
@@ -25,4 +25,5 @@ __all__ = [
     "plan",
     "report_file",
     "table_text",
+    "with_room_in_use",
 ]

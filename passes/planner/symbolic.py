@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.dims import Dim
 from ...ir.facts import Facts
+from ...ir.loops import IN_USE
 from .errors import PlanError
 from .formulas import Sizes
 from .layout import Layout, peak, slots, stack
@@ -94,6 +95,29 @@ def plan(
             best = trial
     assert best is not None  # the first mode is always tried
     return _finish(buffers, owned, best, bounds, seen[0], alignment)
+
+
+EASY = 1 << 30
+"""Bytes of address space that hardly any process is without."""
+
+
+def with_room_in_use(
+    found: Plan, buffers: Sequence[SymBuffer], facts: Facts, budget_s: float | None, alignment: int = 64
+) -> Plan:
+    """A plan at the bound that a call can do without: where IN_USE is 1, everything lies by the sizes of that call.
+
+    Nothing is made in place there, so that buffers overlap only where they do in the plan given.
+    """
+    if not found.arena_bytes.is_const or found.arena_bytes.value <= EASY:
+        return found
+    planner = _Planner(Sizes(facts, alignment), budget_s, 0, _bindings(buffers, facts, ()))
+    storages = share_in_place(buffers, facts, "never")
+    layout = planner.at_formulas(storages)
+    at = dict(zip((s.name for s in storages), layout.offsets, strict=True))
+    root_of = roots(buffers)
+    in_use = Dim.of(IN_USE)
+    offsets = {name: offset + in_use * (at[root_of[name]] - offset) for name, offset in found.offsets.items()}
+    return replace(found, offsets=offsets, arena_bytes=found.arena_bytes + in_use * (layout.arena - found.arena_bytes))
 
 
 class _Planner:
