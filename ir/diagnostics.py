@@ -15,6 +15,9 @@ from ..errors import PliantError
 if TYPE_CHECKING:
     from .facts import Fact
 
+WIDTH = 160  # characters of a source line that are shown
+MOST_SHOWN = 50  # diagnostics that are printed; `CompileError.diagnostics` has all
+
 
 @dataclass(frozen=True, order=True)
 class Span:
@@ -73,16 +76,37 @@ class Diagnostic:
 
 
 def _excerpt(span: Span, label: str, source: str | None) -> list[str]:
-    lines = source.splitlines() if source is not None else []
-    if not 1 <= span.line <= len(lines):
+    text = _line_of(source, span.line)
+    if text is None:
         return [f"   {label}"] if label else []
-    text = lines[span.line - 1]
+    start = span.column - 1
     width = max(1, (span.end_column if span.end_line == span.line else len(text) + 1) - span.column)
+    if len(text) > WIDTH:
+        # Of a long line what is around the place, or a message for each mistake in it would repeat it all.
+        first = max(0, start - WIDTH // 2)
+        left, right = "... " if first else "", " ..." if first + WIDTH < len(text) else ""
+        text = left + text[first : first + WIDTH] + right
+        start = start - first + len(left)
+        width = min(width, max(1, len(text) - start))
     number = str(span.line)
     # Tabs are kept in the padding so that the caret stays under its text.
-    pad = "".join(c if c == "\t" else " " for c in text[: span.column - 1])
+    pad = "".join(c if c == "\t" else " " for c in text[:start])
     caret = f" {' ' * len(number)} | {pad}{'^' * width} {label}".rstrip()
     return [f" {number} | {text}", caret]
+
+
+def _line_of(source: str | None, number: int) -> str | None:
+    """A line of the text, without taking all of it apart."""
+    if source is None or number < 1:
+        return None
+    start = 0
+    for _ in range(number - 1):
+        start = source.find("\n", start) + 1
+        if not start:
+            return None
+    end = source.find("\n", start)
+    line = source[start : end if end >= 0 else len(source)]
+    return line.removesuffix("\r") if line or end >= 0 else None
 
 
 @dataclass(eq=False)
@@ -93,7 +117,9 @@ class CompileError(PliantError):
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return "\n\n".join(d.render(self.sources) for d in self.diagnostics)
+        shown = [d.render(self.sources) for d in self.diagnostics[:MOST_SHOWN]]
+        more = len(self.diagnostics) - len(shown)
+        return "\n\n".join([*shown, f"... and {more} more"] if more else shown)
 
     def to_dict(self) -> dict[str, Any]:
         """With the diagnostics as `pliant check --json` prints them."""

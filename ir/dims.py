@@ -29,7 +29,7 @@ from .diagnostics import CompileError, Diagnostic
 MAX_DEPTH = 48  # of divisions and extrema inside one another
 MAX_SIZE = 1 << 14  # symbols and terms of one division or extremum, at any depth
 MAX_PRODUCT = 1 << 17  # terms that one multiplication may make
-MAX_DEGREE = 32  # factors of one term
+MAX_DEGREE = 64  # factors of one term
 
 T = TypeVar("T")
 
@@ -296,7 +296,10 @@ class Dim:
 
     @staticmethod
     def ceildiv(a: DimLike, b: DimLike) -> Dim:
-        return -((-Dim.of(a)) // b)
+        divisor = Dim.of(b)
+        if divisor.is_const and divisor.value > 0:  # a quotient rounded up again is one division in this form alone
+            return (Dim.of(a) + (divisor.value - 1)) // divisor
+        return -((-Dim.of(a)) // divisor)
 
     @staticmethod
     def sum(dims: Iterable[Dim]) -> Dim:
@@ -410,6 +413,8 @@ def size_of(dim: Dim) -> int:
 
 
 def _subs_term(monomial: Monomial, coefficient: int, values: Mapping[str, DimLike]) -> Dim:
+    if len(monomial) == 1:
+        return _subs_atom(monomial[0], values) * coefficient
     kept = tuple(atom for atom in monomial if isinstance(atom, str) and atom not in values)
     term = make({kept: coefficient})
     for atom in monomial if len(kept) < len(monomial) else ():

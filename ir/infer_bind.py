@@ -101,19 +101,30 @@ def bind_facts(infer: FunctionInfer, statement: Bind) -> tuple[Fact, ...]:
     return infer.host.note(statement)
 
 
-def bound_leaves(module: Module, function: Function, path: tuple[str, ...] = ()) -> frozenset[str]:
-    """Leaves of the parameters that the function, or one that it calls, makes sizes of."""
-    if function.name in path:
-        return frozenset()  # recursion, which is refused elsewhere
+def bound_leaves(module: Module, function: Function, known: dict[str, frozenset[str]]) -> frozenset[str]:
+    """Leaves of the parameters that the function, or one that it calls, makes sizes of; fills `known`."""
+    path = [function] if function.name not in known else []
+    while path:
+        top = path[-1]
+        called = {s.function for s in top.body.statements if isinstance(s, CallFunction)}
+        missing = sorted(called - known.keys() - {f.name for f in path})  # recursion is refused elsewhere
+        if missing:
+            path.append(module.function(missing[0]))
+        else:
+            known[path.pop().name] = _bound_leaves(module, top, known)
+    return known[function.name]
+
+
+def _bound_leaves(module: Module, function: Function, known: dict[str, frozenset[str]]) -> frozenset[str]:
     host, found = HostValues.of_params(function.params), set[str]()
     for statement in function.body.statements:
         if isinstance(statement, Bind):
-            known = host.of(statement.operand)
-            found |= {known} if isinstance(known, str) else set()
+            bound = host.of(statement.operand)
+            found |= {bound} if isinstance(bound, str) else set()
         elif isinstance(statement, CallFunction):
             callee = module.function(statement.function)
-            inner = bound_leaves(module, callee, (*path, function.name))
             given = dict(given_leaves(callee, statement.operands, host))
+            inner = known.get(callee.name, frozenset())
             found |= {leaf for name in inner if isinstance(leaf := given.get(name), str)}
         else:
             host.note(statement)

@@ -12,7 +12,7 @@ from .facts import Compare, Fact, Facts
 from .graph import CallFunction, Function, GlobalRef, Module, Operand, Param, Var
 from .infer import text_of
 from .infer_bind import bound_leaves, callee_sizes, given_leaves
-from .infer_scope import slots, symbols_of
+from .infer_scope import Callees, slots, symbols_of
 from .subs import subs_type
 from .types import TensorType, TupleType, Type
 
@@ -40,23 +40,28 @@ def call_results(infer: FunctionInfer, statement: CallFunction) -> tuple[tuple[O
     return operands, tuple(call.result(t, binding) for t in callee.results)
 
 
-def call_steps(module: Module, callee: Function) -> tuple[Step, ...] | Unsolvable:
+def call_steps(module: Module, callee: Function, callees: Callees) -> tuple[Step, ...] | Unsolvable:
     """How the sizes of the operands (slots `param.0`, ..) determine the callee's symbols."""
+    if callee.name in callees.steps:
+        return callees.steps[callee.name]
     known = weight_symbols(module)
     facts = Facts([*(f for w in module.weights for f in w.facts), *callee.facts])
     solution = solve([s for p in callee.params for s in slots(p.name, p.type)], known, facts)
-    return solution if isinstance(solution, Unsolvable) else solution.steps
+    found = callees.steps[callee.name] = solution if isinstance(solution, Unsolvable) else solution.steps
+    return found
 
 
-def call_binding(module: Module, callee: Function, types: Sequence[Type], facts: Facts | None = None) -> dict[str, Dim]:
+def call_binding(
+    module: Module, callee: Function, types: Sequence[Type], facts: Facts, callees: Callees
+) -> dict[str, Dim]:
     """The callee's symbols as sizes of the caller, for a call that was type-checked."""
-    steps = call_steps(module, callee)
+    steps = call_steps(module, callee, callees)
     assert not isinstance(steps, Unsolvable), "a call of a function whose parameters were refused"
     values = actual_sizes(callee, types)
     for step in steps:
         if isinstance(step, BindSymbol):
             value = step.numerator.subs(values) // step.divisor.subs(values)
-            values[step.symbol] = facts.simplify(value) if facts is not None else value
+            values[step.symbol] = facts.simplify(value)
     return {name: d for name, d in values.items() if isinstance(d, Dim) and not _is_slot(name)}
 
 
@@ -95,7 +100,7 @@ class _Call:
 
     def check_bound(self, operands: Sequence[Operand]) -> None:
         """What the callee makes sizes of must be known before the program runs."""
-        needed = bound_leaves(self.infer.module, self.callee)
+        needed = bound_leaves(self.infer.module, self.callee, self.infer.callees.leaves)
         for leaf, known in given_leaves(self.callee, operands, self.infer.host):
             if leaf in needed and known is None:
                 message = f"`@{self.callee.name}` makes a size of `{leaf}`, and what is given for it is computed"
@@ -103,7 +108,7 @@ class _Call:
 
     def bind(self, types: list[Type]) -> dict[str, Dim | int | str]:
         """The callee's symbols (and slots) as sizes of the caller."""
-        steps = call_steps(self.infer.module, self.callee)
+        steps = call_steps(self.infer.module, self.callee, self.infer.callees)
         if isinstance(steps, Unsolvable):
             raise CompileError(())  # said at the callee
         facts = self.infer.facts

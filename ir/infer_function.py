@@ -42,7 +42,7 @@ from .infer import default_dtype, infer_apply, text_of, with_dtype
 from .infer_bind import SCALAR, HostValues, bind_facts
 from .infer_call import call_results
 from .infer_match import match_facts
-from .infer_scope import ScopeFacts, contradiction, function_scope, origin, raise_problems, symbols_of
+from .infer_scope import Callees, ScopeFacts, contradiction, function_scope, origin, raise_problems, symbols_of
 from .op import InferContext
 from .types import TensorType, TupleType, Type
 
@@ -58,6 +58,7 @@ class FunctionInfer:
         self.module = module
         self.function = function
         scope = function_scope(module, function, outer)
+        self.callees = outer.callees if outer is not None else Callees()
         self.facts: Facts = scope.facts
         self.symbols: set[str] = set(scope.symbols)
         self.origins: dict[str, str] = dict(scope.origins)

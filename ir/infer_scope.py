@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 from .diagnostics import CompileError, Diagnostic, Span
 from .dims import Dim
-from .dims_solve import Unsolvable, solve
+from .dims_solve import Step, Unsolvable, solve
 from .facts import Compare, Fact, Facts
 from .graph import Function, Module, Param, Weight
 from .types import TensorType, TupleType, Type
+
+MOST_NAMED = 8  # facts of a contradiction that are written out
 
 
 @dataclass
@@ -25,24 +27,42 @@ class ScopeFacts:
     symbols: frozenset[str] = frozenset()
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
+    callees: Callees = field(default_factory=lambda: Callees())
 
 
-def module_scope(module: Module) -> ScopeFacts:
+@dataclass
+class Callees:
+    """What callers ask of the functions of one module, by name, worked out once.
+
+    `steps` bind a function's symbols to the sizes of its parameters; `leaves` are those of
+    its parameters that it makes sizes of.
+    """
+
+    steps: dict[str, tuple[Step, ...] | Unsolvable] = field(default_factory=dict)
+    leaves: dict[str, frozenset[str]] = field(default_factory=dict)
+
+
+def module_scope(module: Module, checked: bool = False) -> ScopeFacts:
     """What the weights bind and promise."""
-    return _bound(ScopeFacts(), module.weights, [f for w in module.weights for f in w.facts])
+    return _bound(ScopeFacts(), module.weights, [f for w in module.weights for f in w.facts], checked)
 
 
-def function_scope(module: Module, function: Function, outer: ScopeFacts | None = None) -> ScopeFacts:
-    """What is known at the start of a function's body; `problems` are wrong parameter types and contradictions."""
-    return _bound(outer or module_scope(module), function.params, function.facts)
+def function_scope(
+    module: Module, function: Function, outer: ScopeFacts | None = None, checked: bool = False
+) -> ScopeFacts:
+    """What is known at the start of a function's body; `problems` are wrong parameter types and contradictions.
+
+    Of a function that was `checked` before, problems are not looked for.
+    """
+    return _bound(outer or module_scope(module, checked), function.params, function.facts, checked)
 
 
 def function_facts(module: Module, function: Function) -> Facts:
     """The facts at the start of a function's body."""
-    return function_scope(module, function).facts
+    return function_scope(module, function, checked=True).facts
 
 
-def _bound(outer: ScopeFacts, given: Sequence[Param | Weight], where: Sequence[Fact]) -> ScopeFacts:
+def _bound(outer: ScopeFacts, given: Sequence[Param | Weight], where: Sequence[Fact], checked: bool) -> ScopeFacts:
     sign = "@" if given and isinstance(given[0], Weight) else ""
     patterns: list[tuple[str, Dim]] = []
     origins, problems = dict(outer.origins), []
@@ -51,7 +71,7 @@ def _bound(outer: ScopeFacts, given: Sequence[Param | Weight], where: Sequence[F
         origins.update({s: origin(s, f"{sign}{item.name}: {item.type}", item.span) for s in new})
         patterns += slots(item.name, item.type)
     symbols = outer.symbols.union(*(symbols_of(item.type) for item in given))
-    solution = solve(patterns, outer.symbols, outer.facts.add(*where))
+    solution = None if checked else solve(patterns, outer.symbols, outer.facts.add(*where))
     if isinstance(solution, Unsolvable):
         problems += [_unsolvable(symbol, reason, given) for symbol, reason in solution.reasons]
     for fact in where:
@@ -59,7 +79,7 @@ def _bound(outer: ScopeFacts, given: Sequence[Param | Weight], where: Sequence[F
             missing = sorted(fact.symbols - symbols)[0]
             problems.append(Diagnostic(f"the fact `{fact}` speaks of `{missing}`, which nothing binds", fact.span))
     facts = outer.facts.add(*where)
-    conflict = contradiction(facts, where)
+    conflict = None if checked else contradiction(facts, where)
     if conflict is not None:
         return ScopeFacts(outer.facts, symbols, origins, [*problems, conflict])
     implied = [Compare(">=", d, 0) for _, d in patterns if not d.is_const and d.name is None]
@@ -106,8 +126,10 @@ def contradiction(facts: Facts, new: Iterable[Fact]) -> Diagnostic | None:
     if len(conflict) == 1:
         message = f"no size can satisfy `{conflict[0]}`"
         return Diagnostic(message, conflict[0].span, helps=("sizes are never negative",))
-    message = "these facts contradict one another: " + ", ".join(f"`{f}`" for f in conflict)
-    notes = tuple(f"`{f}` stands at {f.span}" for f in placed)
+    message = "these facts contradict one another: " + ", ".join(f"`{f}`" for f in conflict[:MOST_NAMED])
+    notes = tuple(f"`{f}` stands at {f.span}" for f in placed[:MOST_NAMED])
+    if len(conflict) > MOST_NAMED:
+        message += f" and {len(conflict) - MOST_NAMED} more"
     return Diagnostic(message, placed[-1].span if placed else None, "", notes, ("leave out one of them",))
 
 

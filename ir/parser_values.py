@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from .diagnostics import CompileError, Diagnostic, Span
-from .dims import Dim, DimTooComplex
+from .dims import Dim, DimTooComplex, FloorDiv, children
 from .facts import Compare, Fact, InRange, OneOf
 from .graph import DimValue, GlobalRef, Literal, NoneValue, Operand, TupleValue, Var
 from .parser_foreign import PROPERTIES, SPELT
@@ -119,7 +119,16 @@ def to_dim(node: Node, scope: Scope, binding: bool = False) -> Dim:
             except DimTooComplex as problem:
                 (told,) = problem.diagnostics
                 raise scope.fail(told.message.replace("a size", "this size", 1), node, helps=told.helps) from None
+    if _divides_by_too_much(known[0]):
+        raise scope.fail("this size divides by a number beyond 64 bits", node)
     return known[0]
+
+
+def _divides_by_too_much(dim: Dim) -> bool:
+    """A product of divisors may be beyond what numbers are; other numbers may be too, and are found at the call."""
+    atoms = [a for m, _ in dim.terms for a in m]
+    large = any(isinstance(a, FloorDiv) and a.denominator.is_const and a.denominator.value > LARGEST for a in atoms)
+    return large or any(_divides_by_too_much(child) for a in atoms for child in children(a))
 
 
 def _parts(node: Node, scope: Scope) -> list[Node] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .calls import blocks_of
 from .diagnostics import Diagnostic
 from .graph import (
     Apply,
@@ -20,7 +21,6 @@ from .graph import (
     operands_of,
     targets_of,
 )
-from .infer_module import blocks_of
 from .ops.check import Checked
 
 

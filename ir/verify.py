@@ -63,7 +63,7 @@ class _Structure:
         self.function = function
         self.globals = globals_
         self.arity = arity
-        self.symbols = set(function_scope(module, function).symbols)
+        self.symbols = set(function_scope(module, function, checked=True).symbols)
 
     def run(self) -> Iterator[str]:
         defined: set[str] = set()

@@ -18,6 +18,7 @@ from ...runtime.layout import CONTEXT, SERIAL_RUN_SYMBOL, ArrayOffset, Slot
 from .host_dims import DECLARATIONS, Lines
 from .host_layout import FrameLayout, all_steps, layout_frame
 from .host_prepare import PrepareEmitter
+from .names import kernel_symbol, symbol
 
 _HELPERS = f"""\
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
@@ -120,7 +121,7 @@ def emit_host(program: Program) -> HostCode:
     parts, functions = [DECLARATIONS, _HELPERS, *(_declare(k) for k in program.kernels)], []
     for host, prefix in [(f, "") for f in program.functions] + ([(load, "load.")] if load is not None else []):
         layout = layout_frame(host, load=host is load)
-        prepare, run = f"prepare.{prefix}{host.name}", f"run.{prefix}{host.name}"
+        prepare, run = symbol(f"prepare.{prefix}{host.name}"), symbol(f"run.{prefix}{host.name}")
         function = HostFunction(host, layout, all_steps(host), prepare, run, host is load)
         try:
             parts.append(PrepareEmitter(host, function.layout, function.steps, function.prepare).emit())
@@ -142,7 +143,7 @@ def load_program(program: Program) -> HostProgram | None:
 
 def _declare(kernel: Kernel) -> str:
     types = ", ".join(["ptr"] * (1 + len(kernel.buffers)) + ["i64"] * len(kernel.sizes))
-    return f'declare void @"k.{kernel.name}"({types})'
+    return f'declare void @"{kernel_symbol(kernel.name)}"({types})'
 
 
 @dataclass
@@ -171,7 +172,7 @@ class _RunEmitter:
         sizes = [f"i64 {self._size(dim)}" for dim in item.sizes]
         if len(buffers) != len(kernel.buffers) or len(sizes) != len(kernel.sizes):
             raise ValueError(f"a launch of {item.kernel} has another number of arguments than the kernel")
-        self.out.do(f'call void @"k.{item.kernel}"({", ".join([f"ptr {context}", *buffers, *sizes])})')
+        self.out.do(f'call void @"{kernel_symbol(item.kernel)}"({", ".join([f"ptr {context}", *buffers, *sizes])})')
         if kernel.checks:
             # What follows could not rely on what failed.
             place = self._slot(int(Slot.KERNEL_ERROR))

@@ -15,6 +15,7 @@ from .kernel_builder import FunctionBuilder, ModuleBuilder
 from .kernel_scope import Scope, alias_sets
 from .kernel_stmt import KernelContext, StmtEmitter
 from .math import math_parts
+from .names import kernel_symbol
 
 
 def emit_kernels(kernels: Iterable[Kernel], target: Target, first_index: int = 0) -> str:
@@ -34,7 +35,7 @@ def _emit_kernel(module: ModuleBuilder, kernel: Kernel, index: int) -> None:
     emitter = StmtEmitter(f, Scope.of_kernel(kernel, context.aliases), context)
     emitter.body(kernel.body)
     emitter.finish()
-    module.functions.append(f.define(f"define void @k.{kernel.name}({entry_signature(kernel)}) #0"))
+    module.functions.append(f.define(f"define void @{kernel_symbol(kernel.name)}({entry_signature(kernel)}) #0"))
 
 
 def _assemble(module: ModuleBuilder) -> str:

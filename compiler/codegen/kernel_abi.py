@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from ...ir.loops import Kernel
 from .kernel_builder import FunctionBuilder
+from .names import symbol
 
 POOL_RUN, POOL, WORKERS, SCRATCH, SCRATCH_STRIDE, ERROR, ERROR_VALUE = range(7)
 
@@ -29,6 +30,7 @@ def entry_signature(kernel: Kernel) -> str:
 
 def quoted(name: str) -> str:
     """A name as LLVM accepts it."""
+    name = symbol(name)
     return name if name.replace(".", "").replace("_", "").isalnum() else f'"{name}"'
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ...ir.rounding import converted
 from ...ir.types import DType
 from ..target import Target
+from .names import symbol
 
 _REGISTER = {"f64": "double", "f32": "float", "f16": "float", "bf16": "float", "bool": "i1", "u8": "i8"}
 _MEMORY = {"f64": "double", "f32": "float", "f16": "half", "bf16": "i16", "bool": "i8", "u8": "i8"}
@@ -85,7 +86,7 @@ class FunctionBuilder:
 
     def name(self, hint: str = "t") -> str:
         self._count += 1
-        return f"{hint}.{self._count}"
+        return f"{symbol(hint)}.{self._count}"
 
     def line(self, text: str) -> None:
         self.lines.append(f"  {text}")

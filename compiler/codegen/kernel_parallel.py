@@ -32,6 +32,7 @@ from .kernel_builder import FunctionBuilder, Value
 from .kernel_index import Int
 from .kernel_scope import LocalVar, Scope
 from .kernel_work import loop_work
+from .names import kernel_symbol
 
 if TYPE_CHECKING:
     from .kernel_stmt import StmtEmitter
@@ -57,7 +58,7 @@ def emit_parallel(outer: StmtEmitter, stmt: For, start: Int, stop: Int) -> None:
     f = outer.f
     work = loop_work(outer.expr, outer.scope, stmt, start, stop)
     scope, captured = _capture(outer, stmt)
-    name = f"k.{outer.context.kernel.name}.{f.name('p')}"
+    name = f"{kernel_symbol(outer.context.kernel.name)}.{f.name('p')}"
     _define_body(outer, stmt, name, scope, captured, start)
     _define_chunk(outer, name, captured)
     _dispatch(f, name, captured, start, stop, work)

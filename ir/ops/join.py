@@ -20,6 +20,9 @@ from ._common import SIZES, operand
 from ._shape import listed, require_fact, require_size, whole
 from .shape import DTYPES
 
+MOST_PARTS = 4096
+"""Of a `split`: each is a value of the program."""
+
 
 @dataclass(frozen=True)
 class Concat(ElementOp):
@@ -168,6 +171,11 @@ class Split(CompositeOp):
         size = x.dims[axis]
         if self.sections is not None:
             ctx.require(self.sections > 0, f"`split` into {self.sections} sections is not possible")
+            ctx.require(
+                self.sections <= MOST_PARTS,
+                f"`split` makes at most {MOST_PARTS} parts, not {self.sections}",
+                help="`reshape` makes a dimension of the sections",
+            )
             even = Compare("==", size % self.sections, 0)
             require_fact(ctx, even, f"`split` needs {self.sections} equal sections, but axis {axis} has size {size}")
         else:
@@ -181,7 +189,7 @@ class Split(CompositeOp):
         ctx.require(len(parts) > 0, "`split` into no parts is not possible")
         for p in parts:
             require_size(ctx, p, "a size of `split`")
-        total = sum(parts, Dim.of(0))
+        total = Dim.sum(parts)
         message = f"the parts {listed(parts)} of `split` make {total}, but axis {axis} has size {size}"
         require_fact(ctx, Compare("==", total, size), message)
 
@@ -225,6 +233,8 @@ class Split(CompositeOp):
         yield Refused(cls((1,), 2), (x,), "`split` needs either the `sizes` of the parts or the number of `sections`")
         yield Refused(cls(sections=2), (x,), "`split` needs 2 equal sections, but axis 0 has size n")
         yield Refused(cls(sections=0), (x,), "`split` into 0 sections is not possible")
+        many = cls(sections=1_000_000_000)
+        yield Refused(many, (x,), "`split` makes at most 4096 parts, not 1000000000")
         yield Refused(cls((2, 3), axis=1), (x,), "the parts [2, 3] of `split` make 5, but axis 1 has size 6")
         yield Refused(cls((2, -2, 6), axis=1), (x,), "a size of `split` may be negative: -2")
         yield Refused(cls((), axis=1), (x,), "`split` into no parts is not possible")

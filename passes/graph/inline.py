@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ...ir.calls import callees_first, calls
+from ...ir.diagnostics import error
 from ...ir.dims import Dim, DimLike
 from ...ir.graph import (
     Assign,
@@ -22,9 +24,11 @@ from ...ir.graph import (
 )
 from ...ir.infer_bind import callee_sizes
 from ...ir.infer_call import call_binding, weight_symbols
-from ...ir.infer_scope import symbols_of
+from ...ir.infer_scope import Callees, symbols_of
 from ...ir.subs import map_operand, map_operands, map_targets, subs_statement
 from .walk import Walk, names_of, unique, with_body
+
+MAX_GROWTH = 50_000
 
 
 @dataclass(frozen=True)
@@ -38,27 +42,37 @@ class Inline:
     name: ClassVar[str] = "inline"
 
     def run(self, module: Module) -> Module:
+        order, _ = callees_first(module)
+        _check_growth(module, order)
         done: dict[str, Function] = {}
-        for function in module.functions:
-            _inlined(module, function, done)
+        callees = Callees()
+        for function in order:
+            called = any(isinstance(s, CallFunction) for s in function.body.statements)
+            done[function.name] = _Inliner(module, function, done, callees).run() if called else function
         return replace(module, functions=tuple(done[f.name] for f in module.functions))
 
 
-def _inlined(module: Module, function: Function, done: dict[str, Function]) -> Function:
-    """Callees first; there is no recursion in a module that was type-checked."""
-    if function.name not in done:
-        if not any(isinstance(s, CallFunction) for s in function.body.statements):
-            done[function.name] = function
-        else:
-            done[function.name] = _Inliner(module, function, done).run()
-    return done[function.name]
+def _check_growth(module: Module, order: list[Function]) -> None:
+    """Refuses a module that calls would make too large; functions that call twice what calls twice double each time."""
+    sizes: dict[str, int] = {}
+    total, written = 0, sum(len(f.body.statements) for f in order)
+    for function in order:
+        called = list(calls(function.body))
+        sizes[function.name] = len(function.body.statements) + sum(sizes[c.function] for c in called)
+        total += sizes[function.name] if called else 0
+        if total > MAX_GROWTH + written:
+            message = f"calls are compiled in place, and that makes more than {MAX_GROWTH} statements of this module"
+            note = f"`@{function.name}` alone has {sizes[function.name]} with those of the functions that it calls"
+            help = "call fewer functions that call others: compile parts of the program on their own"
+            raise error(message, called[-1].span, notes=(note,), helps=(help,))
 
 
 class _Inliner:
-    def __init__(self, module: Module, function: Function, done: dict[str, Function]) -> None:
+    def __init__(self, module: Module, function: Function, done: dict[str, Function], callees: Callees) -> None:
         self.module = module
         self.function = function
         self.done = done
+        self.callees = callees
         self.walk = Walk(module, function)
         self.taken = names_of(function) | weight_symbols(module)
 
@@ -75,9 +89,11 @@ class _Inliner:
         return with_body(self.function, statements, self.function.body.results)
 
     def _body(self, call: CallFunction) -> Iterator[Statement]:
-        callee = _inlined(self.module, self.module.function(call.function), self.done)
+        callee = self.done[call.function]
         types = [self.walk.type_of(o) for o in call.operands]
-        symbols: dict[str, DimLike] = dict(call_binding(self.module, callee, types, self.walk.facts))
+        symbols: dict[str, DimLike] = dict(
+            call_binding(self.module, callee, types, self.walk.facts, self.callees)
+        )
         symbols |= callee_sizes(callee, call.operands, self.walk.host)
         operands: dict[str, Operand] = {p.name: o for p, o in zip(callee.params, call.operands, strict=True)}
         targets, rest = _named_results(callee, call)

@@ -28,7 +28,7 @@ class Walk:
     """Facts, types and names while going through a typed function; `enter` each statement after looking at it."""
 
     def __init__(self, module: Module, function: Function) -> None:
-        scope = function_scope(module, function)
+        scope = function_scope(module, function, checked=True)
         self.facts: Facts = scope.facts
         self.symbols: set[str] = set(scope.symbols)
         self.host = HostValues.of_params(function.params)

@@ -40,6 +40,7 @@ class Emitter:
     def __init__(self, facts: Facts, taken: frozenset[str], op: str = "", span: Span | None = None) -> None:
         self._facts = facts
         self._used = set(taken)
+        self._counts: dict[str, int] = {}  # the number that a hint was given last
         self._stack: list[list[Stmt]] = [[]]
         self.checks: list[Check] = []
         self._data: set[str] = set()
@@ -54,11 +55,12 @@ class Emitter:
 
     def fresh(self, hint: str) -> str:
         """A name not used in this kernel."""
-        name, count = hint, 0
+        name, count = hint, self._counts.get(hint, 0)
         while name in self._used:
             count += 1
             name = f"{hint}{count}"
         self._used.add(name)
+        self._counts[hint] = count
         return name
 
     def emit(self, stmt: Stmt) -> None:

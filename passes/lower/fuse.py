@@ -38,6 +38,13 @@ from .reads import (
     trace_element,
 )
 
+MAX_MEMBERS = 256
+"""Nodes of one kernel: the time that LLVM takes grows faster than its loops."""
+
+MAX_INLINE_SIZE = 400
+MAX_INLINE_DEPTH = 16
+"""Of what is computed again in every reader: views of views may double at each level (roll, concat, slice of those)."""
+
 
 @dataclass
 class Group:
@@ -126,12 +133,17 @@ class Fuser:
 
     def _inline(self) -> frozenset[str]:
         inline: set[str] = set()
+        depths: dict[str, int] = {}
         for node in self.flow.order:
             movable = is_generator(node) or is_index_map(node)
             if movable and node.name not in self.needs_buffer:
-                found = trace_element(self.flow, self.facts, frozenset(inline), node, positions(node.type.dims))
-                if not found.impure:
+                depth = 1 + max((depths.get(v, 0) for v in node.inputs if isinstance(v, str)), default=0)
+                if depth > MAX_INLINE_DEPTH:
+                    continue
+                found = trace_element(self.flow, self.facts, inline, node, positions(node.type.dims))
+                if not found.impure and found.size <= MAX_INLINE_SIZE:
                     inline.add(node.name)
+                    depths[node.name] = depth
         return frozenset(inline)
 
     def load(self, name: str, position: tuple[Expr, ...]) -> Expr:
@@ -236,7 +248,8 @@ class Fuser:
     def _candidates(self, accesses: tuple[Access, ...]) -> list[Group]:
         rank = {"contract": 0, "block": 0, "row": 1, "map": 2}
         groups = {g.id: g for a in accesses if (g := self.group_of.get(a.name)) is not None and g.kind in rank}
-        return sorted(groups.values(), key=lambda g: (rank[g.kind], -g.id))
+        small = (g for g in groups.values() if len(g.members) < MAX_MEMBERS)
+        return sorted(small, key=lambda g: (rank[g.kind], -g.id))
 
     def _layout_in(
         self, group: Group, node: Node, accesses: tuple[Access, ...], impure: bool
@@ -338,6 +351,8 @@ class Fuser:
         """Groups over the same space that feed a node just placed share its loops, where that is legal."""
         for other in self._candidates(accesses):
             if other.id == group.id or other.kind != "map" or group.kind not in ("map", "row"):
+                continue
+            if len(group.members) + len(other.members) > MAX_MEMBERS:
                 continue
             if (
                 not self._same(group.dims, other.dims)

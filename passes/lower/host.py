@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir import graph
@@ -58,21 +58,42 @@ def binding_steps(
         why = "; ".join(f"{symbol}: {reason}" for symbol, reason in solved.reasons)
         raise error(f"the sizes given do not determine every symbol ({why})", given[0].span)
     steps: list[HostStep] = []
-    bound, waiting = set(known), list(where)
+    ready = _in_order(where, known)
+    all_slots = {slot for slot, _ in patterns}
     for s in solved.steps:
-        slots = s.numerator.symbols & {slot for slot, _ in patterns} if isinstance(s, Bound) else {s.slot}
+        slots = s.numerator.symbols & all_slots if isinstance(s, Bound) else {s.slot}
         g = origins[min(slots).rpartition(".")[0]] if slots else given[0]
         if isinstance(s, Bound):
             steps.append(BindSymbol(s.symbol, s.numerator.subs(actual), s.divisor, g.origin, g.span))
-            bound.add(s.symbol)
             # A fact is checked as soon as it can be: a later division may rely on it.
-            ready = [f for f in waiting if f.symbols <= bound]
-            waiting = [f for f in waiting if f not in ready]
-            steps.extend(CheckFact(f, str(f), f.span) for f in ready)
+            steps.extend(CheckFact(f, str(f), f.span) for f in ready(s.symbol))
         else:
             steps.append(CheckEqual(Dim.of(s.slot).subs(actual), s.expected, g.origin, g.span))
-    steps.extend(CheckFact(f, str(f), f.span) for f in waiting)
+    steps.extend(CheckFact(f, str(f), f.span) for f in ready(None))
     return steps
+
+
+def _in_order(facts: Sequence[Fact], known: Collection[str]) -> Callable[[str | None], list[Fact]]:
+    """A function that is told each symbol when it is bound: the facts that can be checked then; at the end the rest."""
+    missing = [set(f.symbols).difference(known) for f in facts]
+    users: dict[str, list[int]] = {}
+    for i, names in enumerate(missing):
+        for name in names:
+            users.setdefault(name, []).append(i)
+    free = [i for i, names in enumerate(missing) if not names]
+    left = dict(enumerate(facts))
+
+    def ready(symbol: str | None) -> list[Fact]:
+        if symbol is None:
+            return list(left.values())
+        found, free[:] = list(free), []
+        for i in users.get(symbol, ()):
+            missing[i].discard(symbol)
+            if not missing[i]:
+                found.append(i)
+        return [left.pop(i) for i in sorted(found)]
+
+    return ready
 
 
 def function_host(

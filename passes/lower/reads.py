@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import get_args
 
-from ...ir.dims import Dim
+from ...ir.dims import Dim, size_of
 from ...ir.facts import Facts
-from ...ir.loops import Expr, Index, Load
+from ...ir.loops import Expr, Index, Load, walk_expr
 from ...ir.op import AliasOp, ElementContext, ElementOp, Input, Pointwise
 from ...ir.scalar import index
 from ...ir.types import TensorType
@@ -32,13 +34,13 @@ class Operand:
 
 
 def operands(
-    flow: Dataflow, node: Node, inline: frozenset[str], facts: Facts, read: ReadFn
+    flow: Dataflow, node: Node, inline: AbstractSet[str], facts: Facts, read: ReadFn
 ) -> tuple[Input | None, ...]:
     """The inputs of `node` as its element rule sees them."""
     return tuple(_operand(flow, v, inline, facts, read) for v in node.inputs)
 
 
-def _operand(flow: Dataflow, value: Value, inline: frozenset[str], facts: Facts, read: ReadFn) -> Input | None:
+def _operand(flow: Dataflow, value: Value, inline: AbstractSet[str], facts: Facts, read: ReadFn) -> Input | None:
     if value is None:
         return None
     if not isinstance(value, str):
@@ -56,7 +58,7 @@ def element(
     node: Node,
     ctx: ElementContext,
     position: tuple[Expr, ...],
-    inline: frozenset[str],
+    inline: AbstractSet[str],
     read: ReadFn,
 ) -> Expr:
     """The element of an ElementOp node (or of a reshape that only adds or drops ones) at `position`."""
@@ -84,32 +86,37 @@ class Access:
 
 @dataclass(frozen=True)
 class Trace:
-    """`checks`: the call may fail here; `impure`: that, or there is a loop."""
+    """`checks`: the call may fail here; `impure`: that, or there is a loop. `size` is that of what is computed."""
 
     accesses: tuple[Access, ...]
     impure: bool
     checks: bool
+    size: int
 
 
 def trace(
-    flow: Dataflow, facts: Facts, inline: frozenset[str], evaluate: Callable[[ElementContext, ReadFn], object]
+    flow: Dataflow, facts: Facts, inline: AbstractSet[str], evaluate: Callable[[ElementContext, ReadFn], object]
 ) -> Trace:
     """Runs `evaluate` and records what it reads, through the nodes in `inline`."""
-    found: list[Access] = []
+    found: dict[Access, None] = {}
 
     def read(name: str, position: tuple[Expr, ...]) -> Expr:
-        access = Access(name, position)
-        if access not in found:
-            found.append(access)
+        found[Access(name, position)] = None
         return Load(name, linear_index(flow.types[name].dims, position), flow.types[name].dtype)
 
     ctx = PureContext(facts)
-    evaluate(ctx, read)
-    return Trace(tuple(found), ctx.impure, ctx.checks)
+    value = evaluate(ctx, read)
+    return Trace(tuple(found), ctx.impure, ctx.checks, _size(value))
+
+
+def _size(value: object) -> int:
+    """Operations of an expression, those on indices too; 0 where `value` is none."""
+    parts = walk_expr(value) if isinstance(value, get_args(Expr)) else ()
+    return sum(size_of(part.dim) if isinstance(part, Index) else 1 for part in parts)
 
 
 def trace_element(
-    flow: Dataflow, facts: Facts, inline: frozenset[str], node: Node, position: tuple[Expr, ...]
+    flow: Dataflow, facts: Facts, inline: AbstractSet[str], node: Node, position: tuple[Expr, ...]
 ) -> Trace:
     """What an ElementOp node reads for its element at `position`."""
     return trace(flow, facts, inline, lambda ctx, read: element(flow, node, ctx, position, inline, read))
