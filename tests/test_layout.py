@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,3 +83,26 @@ def test_the_wheel_holds_every_module_once(tmp_path: Path, links: bool) -> None:
         files = (file for file in (source / folder).rglob("*") if file.suffix in (".py", *DATA))
         expected |= {f"pliant/{file.relative_to(source).as_posix()}" for file in files}
     assert sorted(built) == sorted(expected)
+
+
+@pytest.mark.slow
+def test_the_source_distribution_holds_what_is_kept(tmp_path: Path) -> None:
+    """Docs, examples and tests with their programs, so that it can be read and tested without the repository."""
+    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
+    files = [Path(name) for name in kept if name and not (ROOT / name).is_symlink() and not name.startswith(".")]
+    if not files:
+        pytest.skip("no repository")
+    for file in files:
+        (tmp_path / "source" / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / "source" / file)
+    code = f"from setuptools.build_meta import build_sdist; build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "source", capture_output=True, check=True)
+    (path,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+        info = archive.extractfile(f"{path.name.removesuffix('.tar.gz')}/PKG-INFO")
+        assert info is not None
+        text = info.read().decode()
+    assert {str(f) for f in files} <= held
+    assert text.count("\nClassifier: ") >= 10
+    assert "\nProject-URL: " in text

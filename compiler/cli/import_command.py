@@ -62,5 +62,5 @@ def _torch_frontend() -> Any:
     except ModuleNotFoundError as absent:
         if absent.name != "torch":
             raise
-        raise error("importing needs torch, which is not installed", helps=("pip install 'pliant[torch]'",)) from None
+        raise error("importing needs torch, which is not installed", helps=("pip install torch",)) from None
     return torch
