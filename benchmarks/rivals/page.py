@@ -97,7 +97,7 @@ def _missing(kept: Mapping[str, Any]) -> Iterator[str]:
     absent = {name: what for name, what in WORKLOADS.items() if name not in kept}
     if absent:
         yield "## Not measured yet\n"
-        yield f"Of the benchmark's {len(WORKLOADS)} workloads {len(kept)} were measured with pliant. Those that were not:\n"
+        yield f"Of the {len(WORKLOADS)} workloads {len(kept)} were measured with pliant. Those that were not:\n"
         yield from (f"- {name}, {what}" for name, what in absent.items())
         yield ""
 

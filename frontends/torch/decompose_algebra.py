@@ -210,7 +210,24 @@ def median_dim(skip_nan: bool) -> Callable[..., Any]:
 
 
 def median(skip_nan: bool) -> Callable[..., Any]:
-    return lambda x: median_dim(skip_nan)(x.reshape(-1), 0)[0]
+    """That of all elements; of none it is NaN, or the integer that torch makes of NaN: it stands behind the others."""
+
+    def rule(x: Any) -> Any:
+        flat = x.reshape(-1)
+        values = torch.sort(flat, stable=True)[0]
+        real = x.dtype.is_floating_point
+        absent = torch.full((1,), math.nan if real else _INTEGER_OF_NAN.get(x.dtype, 0), dtype=x.dtype)
+        size = torch.full((1,), flat.shape[0], dtype=torch.int64)
+        known = size - torch.isnan(flat).sum(0, keepdim=True) if real else size
+        middle = torch.clamp_min((known - 1) // 2, 0)
+        if real and not skip_nan:
+            middle = torch.where(known < size, known, middle)
+        return torch.cat([values, absent]).gather(0, middle).reshape(())
+
+    return rule
+
+
+_INTEGER_OF_NAN = {dtype: torch.iinfo(dtype).min for dtype in (torch.int64, torch.int32)}
 
 
 def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:

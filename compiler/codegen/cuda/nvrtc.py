@@ -54,7 +54,7 @@ def _nvrtc() -> Any:
         raise error(
             "compiling for CUDA needs NVRTC, which is not installed",
             notes=(f"{type(fault).__name__}: {fault}".splitlines()[0],),
-            helps=("pip install 'cuda-python>=13,<14' 'cuda-toolkit[nvrtc]==13.*' (no GPU or driver is needed for it)",),
+            helps=("pip install 'cuda-python<14' 'cuda-toolkit[nvrtc]==13.*' (no GPU or driver is needed)",),
         ) from fault
     return nvrtc
 
