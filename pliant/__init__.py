@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .compiler.codegen.llvm import CompilerFaultWarning
     from .compiler.driver import compile
     from .compiler.torch_program import from_torch
     from .errors import PliantError
@@ -44,6 +45,7 @@ __all__ = [
     "Artifact",
     "CallError",
     "CompileError",
+    "CompilerFaultWarning",
     "DTypeError",
     "DeviceError",
     "Executable",
@@ -70,6 +72,7 @@ __all__ = [
 
 _LAZY = {
     "CompileError": ("ir.diagnostics", "CompileError"),
+    "CompilerFaultWarning": ("compiler.codegen.llvm", "CompilerFaultWarning"),
     "InterpretError": ("ir.interpret", "InterpretError"),
     "PassError": ("passes.pass_base", "PassError"),
     "VerifyError": ("ir.verify", "VerifyError"),

@@ -51,7 +51,7 @@ def fails(condition: str, level: int = 2) -> tuple[list[bytes], list[str]]:
             objects = compile_many(texts, NATIVE, [level] * 3, workers=pool)
     finally:
         pool.close()
-    assert all(w.category is CompilerFaultWarning for w in caught)
+    assert all(w.category is CompilerFaultWarning is pliant.CompilerFaultWarning for w in caught)
     return objects, [str(w.message) for w in caught]
 
 
