@@ -18,11 +18,13 @@ TypeOf = Callable[[Operand], Type]
 
 
 def size_values(statement: Apply, type_of: TypeOf) -> Iterator[tuple[Dim, DType]]:
-    """The sizes that a typed application computes with, and as what."""
+    """The sizes that a typed application computes with, and as what.  Numbers are none: they are seen at compile time,
+    and `arange` of a small dtype casts them."""
     yield from _given(statement.operands)
     out = statement.targets[0].type
     assert isinstance(out, TensorType), "typed"
-    yield from statement.op.size_values(out, _types(statement, type_of))
+    made = statement.op.size_values(out, _types(statement, type_of))
+    yield from ((dim, dtype) for dim, dtype in made if not dim.is_const)
 
 
 def value_range(dim: Dim, dtype: DType) -> InRange:

@@ -154,6 +154,12 @@ def test_a_size_as_a_value_fits_what_it_becomes(type_: str, op: str, fine: bool,
     np.testing.assert_array_equal(compiled[0], interpreted[0])
 
 
+def test_numbers_of_a_range_are_cast() -> None:
+    text = "func @main(x: f32[n]) -> u8[2] { u = arange(start=-2, stop=4, step=3, dtype=u8) return u }"
+    for made in both(text, zeros(1)):
+        np.testing.assert_array_equal(made[0], np.array([254, 1], np.uint8))
+
+
 def test_a_returned_size_fits() -> None:
     text = "func @main(x: f32[n, 0], y: f32[m, 0]) -> i64[] { return n*m }"
     assert both(text, zeros(HUGE, 0), zeros(HUGE, 0)) == (None, None)
