@@ -96,11 +96,15 @@ class Numpy:
             return self.once(dtype, value)
         if terms and all(s.known for s in sources) and on_a_grid(*terms):
             return self.open_zero(self.once(dtype, value, *sources))
+        return self.open_zero(self.about(dtype, self.summed(dtype, value, sizes)))
+
+    def summed(self, dtype: DType, value: object, sizes: object) -> Array:
+        """A sum before it is rounded to its dtype: the accumulator of 16-bit floats is an f32."""
         array = np.asarray(value)
-        if self.rng is not None:
-            unit = EPSILON[dtype if dtype is DType.f64 else DType.f32]
-            array = array + unit * np.asarray(sizes) * self.rng.uniform(-1, 1, array.shape)
-        return self.open_zero(self.about(dtype, array))
+        if self.rng is None:
+            return array
+        unit = EPSILON[dtype if dtype is DType.f64 else DType.f32]
+        return np.asarray(array + unit * np.asarray(sizes) * self.rng.uniform(-1, 1, array.shape))
 
     def open_zero(self, x: Number) -> Number:
         """The sign of a zero is anyone's."""

@@ -63,7 +63,8 @@ def attention(d: Drawing) -> None:
 
     def meaning(n: Numpy, sizes: Sizes, *given: Number) -> Number:
         queries, keys, values = map(n.wide, given)
-        scores = np.matmul(queries, np.swapaxes(keys, -1, -2)) * 0.25
+        keys = np.swapaxes(keys, -1, -2)
+        scores = n.summed(q.dtype, np.matmul(queries, keys), 4 * np.matmul(np.abs(queries), np.abs(keys))) * 0.25
         if causal:
             rows, columns = np.indices(scores.shape[-2:])
             scores = np.where(columns <= rows, scores, -np.inf)

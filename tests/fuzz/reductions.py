@@ -10,7 +10,7 @@ from pliant.ir.dims import Dim
 from pliant.ir.types import DType
 
 from .drawing import Drawing, Sizes, Unwanted, Value
-from .numbers import EPSILON, Array, Number, Numpy, same, stored, sure
+from .numbers import Array, Number, Numpy, same, stored, sure
 
 Axis = int | tuple[int, ...] | None
 
@@ -67,11 +67,7 @@ def _variance(n: Numpy, a: Number, w: Array, given: dict[str, Any]) -> Array:
     """What is left of nearly equal numbers depends on how the mean was rounded."""
     if not w.size:
         raise Unwanted
-    variance = np.var(w, **given)
-    if n.rng is None:
-        return np.asarray(variance)
-    slack = 4 * EPSILON[a.dtype if a.dtype is DType.f64 else DType.f32] * np.mean(np.abs(w), **given) ** 2
-    return np.maximum(variance + slack * n.rng.uniform(-1, 1, np.shape(variance)), 0)
+    return np.maximum(n.summed(a.dtype, np.var(w, **given), 4 * np.mean(np.abs(w), **given) ** 2), 0)
 
 
 def truth(d: Drawing) -> None:
@@ -138,10 +134,7 @@ def softmax(d: Drawing) -> None:
 
 def _centred(n: Numpy, w: Array, dtype: DType, axis: int) -> Array:
     """w minus its mean, of which the rounding shows where the numbers are nearly equal."""
-    mean = w.mean(axis, keepdims=True)
-    if n.rng is not None:
-        unit = EPSILON[dtype if dtype is DType.f64 else DType.f32]
-        mean = mean + unit * np.abs(w).mean(axis, keepdims=True) * n.rng.uniform(-1, 1, mean.shape)
+    mean = n.summed(dtype, w.mean(axis, keepdims=True), np.abs(w).mean(axis, keepdims=True))
     return np.asarray(w - mean)
 
 
