@@ -15,7 +15,7 @@ from pliant.ir.dims import Dim
 from pliant.ir.graph import GlobalRef, Operand, Var
 from pliant.ir.types import DType, TensorType
 
-from .numbers import LARGEST, Number, Numpy
+from .numbers import LARGEST, Number, Numpy, Unwanted
 
 T = TypeVar("T")
 Sizes = Mapping[str, int]
@@ -23,10 +23,6 @@ Meaning = Callable[..., Number | tuple[Number, ...]]
 """`meaning(numpy, sizes, *numbers)`; a literal operand arrives as it is."""
 
 MOST_ELEMENTS = 40_000
-
-
-class Unwanted(Exception):
-    """The statement is left out: its types were refused, or its values cannot be compared."""
 
 
 class Fails(Exception):

@@ -8,8 +8,8 @@ import numpy as np
 
 from pliant.ir.types import DType
 
-from .drawing import Drawing, Fails, Sizes, Unwanted, Value
-from .numbers import Array, Number, Numpy, same, sure
+from .drawing import Drawing, Fails, Sizes, Value
+from .numbers import Array, Number, Numpy, Unwanted, same, stored, sure
 
 
 def small(d: Drawing) -> Value:
@@ -29,6 +29,11 @@ def within(index: Number, size: int, low: int | None = None) -> Array:
     if i.size and (i.min() < (-size if low is None else low) or i.max() >= size):
         raise Fails("out of range")
     return np.where(i < 0, i + size, i)
+
+
+def _rounded(value: Any, dtype: DType) -> Any:
+    """16-bit floats are rounded at every step, one after the other."""
+    return value if dtype.compute is dtype else stored(value, dtype).astype(np.float64)
 
 
 def take(d: Drawing) -> None:
@@ -89,8 +94,8 @@ def scatter(d: Drawing) -> None:
         made, given = np.array(n.wide(a)), np.broadcast_to(n.wide(u), at.shape)
         for position in np.ndindex(*at.shape):
             to = (*position[:axis], int(at[position]), *position[axis + 1 :])
-            made[to] = combine[how](made[to], given[position])
-        if how == "add":
+            made[to] = _rounded(combine[how](made[to], given[position]), a.dtype)
+        if how == "add" and a.dtype.compute is a.dtype:
             return n.total(a.dtype, made, np.abs(made) + np.abs(given).sum(), [n.wide(a), given], [a, u])
         return n.open_zero(n.once(a.dtype, made, a, u))
 
@@ -109,8 +114,9 @@ def index_put(d: Drawing) -> None:
         made = np.array(n.wide(a))
         given = np.broadcast_to(n.wide(v), at.shape + made.shape[1:])
         for position in np.ndindex(*at.shape):
-            made[at[position]] = made[at[position]] + given[position] if adds else given[position]
-        if adds:
+            new = made[at[position]] + given[position] if adds else given[position]
+            made[at[position]] = _rounded(new, a.dtype)
+        if adds and a.dtype.compute is a.dtype:
             return n.total(a.dtype, made, np.abs(made) + np.abs(given).sum(), [n.wide(a), given], [a, v])
         return n.once(a.dtype, made, a, v)
 

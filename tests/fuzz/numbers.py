@@ -25,6 +25,10 @@ RUNS = 3
 """How often a program is evaluated with its roundings moved."""
 
 
+class Unwanted(Exception):
+    """The statement is left out: its types were refused, or its values cannot be compared."""
+
+
 @dataclass(frozen=True)
 class Number:
     """A tensor's elements, in its dtype."""
@@ -127,6 +131,13 @@ def same(array: Array, *sources: Number) -> Number:
 def sure(array: object, dtype: DType) -> Number:
     """What everyone computes alike."""
     return Number(stored(array, dtype), True)
+
+
+def certain(x: Number) -> Number:
+    """For what makes a small difference large: Unwanted of a float that is not known."""
+    if x.dtype.is_float and not x.known:
+        raise Unwanted
+    return x
 
 
 # --------------------------------------------------------------------------------------------------- comparing

@@ -11,8 +11,8 @@ from scipy import special
 from pliant.ir.dims import Dim
 from pliant.ir.types import DType
 
-from .drawing import Drawing, Fails, Sizes, Unwanted, Value, broadcasts
-from .numbers import Array, Number, Numpy, same, stored, sure
+from .drawing import Drawing, Fails, Sizes, Value, broadcasts
+from .numbers import Array, Number, Numpy, Unwanted, certain, same, stored, sure
 
 Function = Callable[..., Any]
 
@@ -47,6 +47,7 @@ ONCE: Mapping[str, Function] = {
     "trunc": np.trunc, "round": np.rint, "sign": lambda x: np.where(x == 0, 0.0, np.sign(x)), "sqrt": np.sqrt,
     "square": lambda x: x * x, "reciprocal": lambda x: 1 / x,
 }  # fmt: skip
+STEPS = ("floor", "ceil", "trunc", "round", "sign")
 INTEGER: Mapping[str, Function] = {
     "neg": lambda x: -x, "abs": np.abs, "bitwise_not": lambda x: ~x, "sign": np.sign, "square": lambda x: x * x,
     "relu": lambda x: np.maximum(x, 0),
@@ -121,6 +122,8 @@ def unary(d: Drawing) -> None:
     op = d.one([*SMOOTH, *ONCE, *ONCE])
     if op in SMOOTH:
         d.apply(op, [x], lambda n, s, a: n.about(x.dtype, SMOOTH[op](n.wide(a))))
+    elif op in STEPS:
+        d.apply(op, [x], lambda n, s, a: n.once(x.dtype, ONCE[op](n.wide(certain(a))), a))
     else:
         d.apply(op, [x], lambda n, s, a: n.once(x.dtype, ONCE[op](n.wide(a)), a))
 
@@ -218,7 +221,17 @@ def integer_power(d: Drawing) -> None:
 def comparison(d: Drawing) -> None:
     x = d.pick()
     op = d.one(list(COMPARED))
-    pair(d, op, x, partner(d, x), COMPARED[op], to=DType.bool)
+    a, b = either_order(d, x, partner(d, x))
+
+    def meaning(n: Numpy, sizes: Sizes, p: Any, q: Any) -> Number:
+        left, right = filled(p, x.dtype, sizes), filled(q, x.dtype, sizes)
+        if not (left.known and right.known):
+            u, v = left.array.astype(np.float64), right.array.astype(np.float64)
+            if np.any(np.abs(u - v) <= 0.01 * (np.abs(u) + np.abs(v))):
+                raise Unwanted  # nearly equal: it depends on a rounding
+        return sure(COMPARED[op](left.array, right.array), DType.bool)
+
+    d.apply(op, [a, b], meaning)
 
 
 def bits(d: Drawing) -> None:
@@ -286,11 +299,11 @@ def conversion(d: Drawing) -> None:
 
     def meaning(n: Numpy, sizes: Sizes, a: Number) -> Number:
         if to.is_bool:
-            return sure(a.array != 0, to)
+            return sure(certain(a).array != 0, to)
         if x.dtype.is_float and to.is_float:
             return n.once(to, a.array.astype(np.float64), a)
         if x.dtype.is_float:
-            return sure(_saturated(a.array.astype(np.float64), to), to)
+            return sure(_saturated(certain(a).array.astype(np.float64), to), to)
         return sure(a.array, to)
 
     d.apply("cast", [x], meaning, dtype=to)
@@ -310,7 +323,7 @@ def checked(d: Drawing) -> None:
     condition = d.pick(lambda v: v.dtype.is_bool and (v.dims == x.dims or v.rank == 0))
 
     def meaning(n: Numpy, sizes: Sizes, a: Number, c: Number) -> Number:
-        if not np.broadcast_to(c.array, a.array.shape).all():
+        if not c.array.all():
             raise Fails("the fuzzer's condition")
         return a
 

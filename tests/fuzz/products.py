@@ -9,8 +9,8 @@ import numpy as np
 
 from pliant.ir.dims import Dim
 
-from .drawing import Drawing, Sizes, Unwanted, Value
-from .numbers import Array, Number, Numpy
+from .drawing import Drawing, Sizes, Value
+from .numbers import Array, Number, Numpy, Unwanted
 
 
 def matmul(d: Drawing) -> None:

@@ -17,8 +17,8 @@ from pliant.ir.printer import print_module
 from pliant.ir.types import DType, TensorType
 
 from . import indexing, pointwise, products, reductions, shapes
-from .drawing import Drawing, Fails, Sizes, Unwanted, Value, World, evaluate
-from .numbers import RUNS, Array, Expected, Number, Numpy, expected, random_array
+from .drawing import Drawing, Fails, Sizes, Value, World, evaluate
+from .numbers import RUNS, Array, Expected, Number, Numpy, Unwanted, expected, random_array
 from .symbols import all_bindings, chosen, holds, random_facts
 
 EVERY = (*[DType.f32] * 4, *DType)

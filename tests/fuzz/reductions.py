@@ -9,8 +9,8 @@ import numpy as np
 from pliant.ir.dims import Dim
 from pliant.ir.types import DType
 
-from .drawing import Drawing, Sizes, Unwanted, Value
-from .numbers import Array, Number, Numpy, same, stored, sure
+from .drawing import Drawing, Sizes, Value
+from .numbers import Array, Number, Numpy, Unwanted, certain, same, stored, sure
 
 Axis = int | tuple[int, ...] | None
 
@@ -47,7 +47,9 @@ def _reduced(n: Numpy, op: str, a: Number, axis: Axis, keep: bool, initial: floa
         return n.open_zero(n.once(dtype, getattr(np, op)(plain, **given, **first), a))
     w = n.wide(a)
     if op == "sum":
-        return n.total(dtype, np.sum(w, **given, dtype=w.dtype), np.sum(np.abs(w), **given), [w], [a])
+        total = np.sum(w, **given, dtype=w.dtype)
+        long = 1 + np.sqrt(w.size / max(total.size, 1)) / 4  # so much more is rounded in a long sum
+        return n.total(dtype, total, long * np.sum(np.abs(w), **given), [w], [a])
     if op == "prod":
         return n.about(dtype, np.prod(w, **given, dtype=w.dtype))
     if op == "var":
@@ -84,7 +86,7 @@ def place(d: Drawing) -> None:
     axis = d.axis(x)
 
     def meaning(n: Numpy, sizes: Sizes, a: Number) -> Number:
-        wide = a.array.astype(np.float64) if a.dtype.is_float else a.array
+        wide = certain(a).array.astype(np.float64) if a.dtype.is_float else a.array
         return sure(getattr(np, op)(wide, axis=axis), DType.i64)
 
     d.apply(op, [x], meaning, axis=axis)
@@ -183,7 +185,7 @@ def order(d: Drawing) -> None:
     op = d.one(["sort", "argsort", "topk"])
 
     def places(a: Number) -> Array:
-        w = a.array.astype(np.float64) if a.dtype.is_float else a.array
+        w = certain(a).array.astype(np.float64) if a.dtype.is_float else a.array
         if not down:
             return np.argsort(w, axis=axis, kind="stable")
         back = np.flip(np.argsort(np.flip(w, axis), axis=axis, kind="stable"), axis)

@@ -10,8 +10,8 @@ import numpy as np
 from pliant.ir.dims import Dim
 from pliant.ir.types import DType
 
-from .drawing import Drawing, Sizes, Unwanted, Value
-from .numbers import Array, Number, Numpy, same, stored, sure
+from .drawing import Drawing, Sizes, Value
+from .numbers import Array, Number, Numpy, Unwanted, same, stored, sure
 
 
 def moved(d: Drawing, op: str, operands: Sequence[Value], function: Callable[..., Array], **attributes: Any) -> None:

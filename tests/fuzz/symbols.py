@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from .drawing import Unwanted
+from .numbers import Unwanted
 
 CANDIDATES = (0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 17, 33)
 
