@@ -129,7 +129,10 @@ def softmax(d: Drawing) -> None:
             return n.about(a.dtype, w)
         made = w - np.max(w, axis=axis, keepdims=True)
         made = made - np.log(np.exp(made).sum(axis=axis, keepdims=True))
-        return n.about(a.dtype, made if log else np.exp(made))
+        slack = 1 + np.abs(made) + np.sqrt(w.shape[axis]) / 4  # of the exponents, and of a long sum
+        if log:
+            return n.about(a.dtype, n.summed(a.dtype, made, slack))
+        return n.about(a.dtype, n.summed(a.dtype, np.exp(made), np.where(np.isfinite(made), slack, 0) * np.exp(made)))
 
     d.apply("log_softmax" if log else "softmax", [x], meaning, axis=axis)
 
