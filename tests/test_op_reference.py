@@ -21,7 +21,7 @@ from .op_rules import _sized, case_of, inferred, run_rule
 
 FAMILIES = (
     "unary", "activation", "binary", "select", "reduce", "moments", "softmax", "norm", "matmul", "einsum", "conv",
-    "conv_transpose", "pool", "attention",
+    "conv_transpose", "pool", "attention", "fft",
 )  # fmt: skip
 OURS = sorted(name for name, cls in registry().items() if cls.__module__.rpartition(".")[2] in FAMILIES)
 

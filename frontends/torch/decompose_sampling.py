@@ -153,6 +153,20 @@ def histogram_bins(x: Any, bins: int = 100, *, range: Any = None, weight: Any = 
     return _counted(x, edges, weight, density), edges
 
 
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """Of as many numbers as `minlength` says, which a call checks: more would be a size that depends on data."""
+    if minlength == 0:
+        return NotImplemented
+    at = x.to(torch.int64)
+    said = f"bincount counts whole numbers from 0 up to its minlength of {minlength}, and was given another"
+    aten._assert_async.msg(torch.all((at >= 0) & (at < minlength)), said)
+    if weights is None:
+        given = torch.ones_like(at)
+    else:
+        given = weights if weights.dtype is torch.float32 else weights.double()
+    return torch.zeros((minlength,), dtype=given.dtype).scatter_add(0, at.clamp(0, minlength - 1), given)
+
+
 # ------------------------------------------------------------------------------------------ Chebyshev polynomials
 
 
@@ -213,6 +227,7 @@ def _chebyshev() -> dict[Any, Callable[..., Any]]:
 
 
 SAMPLING: Mapping[Any, Callable[..., Any]] = {
+    aten.bincount.default: bincount,
     aten.embedding_renorm.default: embedding_renorm,
     aten._embedding_bag.default: embedding_bag,
     aten._embedding_bag_forward_only.default: embedding_bag,

@@ -53,7 +53,7 @@ LEFT_OUT: Mapping[str, str] = {
     "aten._unique2.default": _DATA,
     "aten.unique_consecutive.default": _DATA,
     "aten._local_scalar_dense.default": "a value of a tensor as a Python number: " + _DATA,
-    "aten.bincount.default": _DATA,
+    "aten.bincount.default": "its size depends on data unless `minlength` says how many numbers are counted",
     "aten.repeat_interleave.Tensor": _DATA,
     "aten._native_batch_norm_legit.default": "it changes running statistics in place: export in inference mode",
     "aten.atan2.out": "it writes into a tensor given: exported programs do not",
@@ -95,7 +95,11 @@ def reason(target: str) -> str | None:
     """Why an operator is left out, None when there is no reason but that no one has written its row."""
     if target in LEFT_OUT:
         return LEFT_OUT[target]
-    return _BACKWARD if "_backward" in target else None
+    if "_backward" in target:
+        return _BACKWARD
+    space, name, overload = (*target.split("."), "", "")[:3]
+    op = getattr(getattr(getattr(torch.ops, space, None), name, None), overload, None) if space == "aten" else None
+    return _RANDOM if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()) else None
 
 
 @cache

@@ -55,7 +55,20 @@ def frequencies(half: bool) -> Row:
     return row
 
 
+def orthogonal(kind: str) -> Row:
+    def row(t: Context, a: Args) -> Operand:
+        x, n = (t.broadcast(t.tensor(v, t.dtype), t.shape) for v in (a.x, a.n))
+        return t.op("orthogonal_polynomial", x, n, kind=kind)
+
+    return row
+
+
 DIRECT: Mapping[str, Row] = {
+    **{
+        f"aten.special_{which.replace('_', '_polynomial_')}.{form}": orthogonal(which)
+        for which in ("hermite_h", "hermite_he", "laguerre_l", "legendre_p")
+        for form in ("default", "x_scalar", "n_scalar")
+    },
     **{f"aten.to.{kind}": convert for kind in ("device", "dtype", "dtype_layout", "other")},
     **{f"aten.conv{n}d.default": plain_convolution for n in (1, 2, 3)},
     "aten.__and__.Tensor": binary("bitwise_and"),

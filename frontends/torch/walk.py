@@ -127,7 +127,7 @@ def missing_error(found: list[Missing]) -> CompileError:
     for (name, of_complex), at in places.items():
         known = [p for p in at if p is not None]
         where = tuple(dict.fromkeys(f"used at {p.file}:{p.line}: {p.code}" for p in known))[:4]
-        why = None if of_complex else reason(name)
+        why = reason(name)
         helps = (why,) if why else ("write that part of the model with other operators, or report the operator",)
         what = f"`{name}`{' of complex numbers' if of_complex else ''}"
         said.append(Diagnostic(f"{what} is not supported ({len(at)} in the model)", None, "", where, helps))
