@@ -17,6 +17,7 @@ from ..ir.loops import Kernel, Program
 from ..ir.parser import parse_module
 from ..ir.printer import print_module
 from ..ir.verify import verify_module
+from ..passes.graph.specialize import Specialize
 from ..passes.lower import Lowered, lower
 from ..passes.pass_base import faults_of, run_passes
 from ..runtime import Artifact, Executable
@@ -202,20 +203,32 @@ def read_source(source: Source) -> Module:
     return parse_module(source)
 
 
+def specialized(module: Module, dims: Mapping[str, int] | None) -> Module:
+    """The module with some symbols replaced by sizes; CompileError for an unknown name, or what is no size."""
+    for name, size in (dims or {}).items():
+        if type(size) is not int or size < 0:
+            raise error(f"the size of `{name}` is given as {size!r}", helps=(f'write `dims={{"{name}": 16}}`',))
+    return Specialize.of(dims).run(module) if dims else module
+
+
 def compile(
     source: Source,
     *,
     target: str = "cpu",
     weights: Mapping[str, np.ndarray] | None = None,
+    dims: Mapping[str, int] | None = None,
     opt: int = 2,
     progress: Progress | None = None,
 ) -> Executable:
     """Compiles a module, text or file for `target` (`cpu`, `cpu:x86-64-v3`, ...) and loads it.
 
     `weights` (arrays by name) are bound, checked and kept in what `save` writes; without them the executable asks for
-    them at load.  Raises CompileError with diagnostics for whatever is wrong with the program.
+    them at load.  `dims` gives symbols a size for good, as `--dim` does (`{"n": 16}`).  `opt` is LLVM's level, 0 to 3.
+    `progress` is called with a `Stage` when each stage begins.  Raises CompileError with diagnostics for whatever is
+    wrong with the program, LoadError for weights that do not fit, PassError for a fault of the compiler.
     """
-    compilation = Compilation(read_source(source), resolve(Target.parse(target)), opt)
+    module = specialized(read_source(source), dims)
+    compilation = Compilation(module, resolve(Target.parse(target)), opt)
     if progress is not None:
         compilation.progress = progress
     artifact = compilation.artifact(weights)

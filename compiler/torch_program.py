@@ -4,51 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from threading import Lock
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..runtime import Executable
+from ..ir.diagnostics import error
+from ..runtime import Executable, Model
+from ..runtime.model import Call
 from .driver import compile
 from .progress import Progress, Stage
+from .torch_call import call_of
 
 if TYPE_CHECKING:
     from ..frontends.torch import Imported
-
-
-class TorchProgram:
-    """A compiled torch model.
-
-    Called as the model was, with torch tensors or numpy arrays, it gives the model's own structure of results, in the
-    caller's kind of array.  Buffers that the model changes live in `state`, which its calls update one after the other.
-    """
-
-    def __init__(self, imported: Imported, executable: Executable) -> None:
-        self.imported = imported
-        self.executable = executable
-        self.state = {name: np.array(value) for name, value in imported.state.items()}
-        self._lock = Lock()
-        self._direct = imported.direct
-
-    @property
-    def module(self) -> Any:
-        """The program as a module of the language."""
-        return self.imported.module
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the import decided and its user should know."""
-        return self.imported.notes
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == self._direct and not kwargs:
-            return self.executable(*args)
-        given = self.imported.arguments(args, kwargs)
-        if not self.state:
-            return self.imported.results(self.executable(**given))
-        with self._lock:
-            return self.imported.results(self.executable(**self.state, **given))
 
 
 def from_torch(
@@ -58,25 +26,55 @@ def from_torch(
     dynamic_shapes: Any = None,
     *,
     target: str = "cpu",
+    dims: Mapping[str, int] | None = None,
+    opt: int = 2,
     progress: Progress | None = None,
-) -> TorchProgram:
-    """Compiles a `torch.nn.Module` or an `ExportedProgram`, whose sizes may move as `dynamic_shapes` says.
+) -> Model:
+    """Compiles a `torch.nn.Module`, an `ExportedProgram` or a `.pt2` file; sizes move as `dynamic_shapes` says.
 
-    `args` and `kwargs` are the example arguments of `torch.export.export`; an exported program needs none.  Raises
-    CompileError when the model cannot be exported or imported.
+    `args` and `kwargs` are the example arguments of `torch.export.export`; an exported program needs none.  `dims`
+    gives symbols a size for good (`{"n": 16}`), `target`, `opt` and `progress` are those of `compile`.  Raises
+    CompileError when torch is not there, or the model cannot be exported or imported.
     """
+    torch = frontend()
     if progress is not None:
         progress(Stage("importing the model"))
-    imported = frontend().import_torch(model, args, kwargs, dynamic_shapes)
-    return compiled(imported, target, progress)
+    if isinstance(model, (str, PathLike)):
+        model = torch.load_program(Path(model))
+    imported = torch.import_torch(model, args, kwargs, dynamic_shapes)
+    return compiled(imported, model=model, target=target, dims=dims, opt=opt, progress=progress)
 
 
-def compiled(imported: Imported, target: str = "cpu", progress: Progress | None = None) -> TorchProgram:
-    """An imported program, compiled with its weights."""
-    executable = compile(imported.module, target=target, weights=imported.weights or None, progress=progress)
-    return TorchProgram(imported, executable)
+def compiled(
+    imported: Imported,
+    *,
+    model: Any = None,
+    target: str = "cpu",
+    dims: Mapping[str, int] | None = None,
+    opt: int = 2,
+    progress: Progress | None = None,
+) -> Model:
+    """An imported program, compiled with its weights, and called as `model` is, see `called`."""
+    weights = imported.weights or None
+    executable = compile(imported.module, target=target, weights=weights, dims=dims, opt=opt, progress=progress)
+    return called(imported, executable, model)
+
+
+def called(imported: Imported, executable: Executable, model: Any = None) -> Model:
+    """An executable of the imported program, called as the model (a module or an exported program) is.
+
+    Without the model nothing is known of the names of what is given by position.
+    """
+    structure, classes = call_of(imported, model)
+    call = Call(structure, (), tuple(dict.fromkeys(imported.notes)))
+    return Model(executable, call, imported.state, classes=classes, imported=imported)
 
 
 def frontend() -> Any:
-    """The torch importer; loaded by name, because torch is wanted only here."""
-    return import_module("..frontends.torch", __package__)
+    """The torch importer; loaded by name, because torch is wanted only here. CompileError where there is no torch."""
+    try:
+        return import_module("..frontends.torch", __package__)
+    except ModuleNotFoundError as absent:
+        if (absent.name or "").partition(".")[0] != "torch":
+            raise
+        raise error("importing needs torch, which is not installed", helps=("pip install 'pliant[torch]'",)) from None

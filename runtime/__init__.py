@@ -15,8 +15,9 @@ from .errors import (
     ShapeError,
     SizeError,
 )
-from .executable import Executable, load
+from .executable import Executable
 from .function import Function
+from .model import Model, load
 from .process import get_num_threads, set_num_threads
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "KernelError",
     "LayoutError",
     "LoadError",
+    "Model",
     "PliantError",
     "RefusalError",
     "SaveError",

@@ -35,6 +35,10 @@ class Arguments:
     def has_tuples(self) -> bool:
         return any(isinstance(tree, tuple) for _, tree in self.declared)
 
+    def has(self, name: str) -> bool:
+        """Whether a parameter has that name."""
+        return any(name == declared for declared, _ in self.declared)
+
     def __str__(self) -> str:
         names = ", ".join(name for name, _ in self.declared)
         count = len(self.declared)

@@ -98,7 +98,7 @@ def as_array(param: Parameter, value: Any) -> tuple[Array, Export | None]:
         return value, None
     torch: Any = sys.modules.get("torch")  # whoever passes a tensor has imported it
     if torch is not None and isinstance(value, torch.Tensor):
-        return _from_torch(param, value, torch), _to_torch
+        return _from_torch(param, value, torch), to_torch
     if isinstance(value, np.ndarray):
         if isinstance(value, np.ma.MaskedArray):
             said = f"{param.what} is a masked array, and the mask would be lost: pass x.filled(...)"
@@ -197,11 +197,56 @@ def _resolved(param: Parameter, tensor: Any) -> Any:
     return tensor.resolve_conj().resolve_neg()
 
 
-def _to_torch(array: Array) -> Any:
+def view_of(value: Any) -> Array | None:
+    """The memory of a numpy array or a torch tensor on the CPU, whatever its element type; None of anything else."""
+    if isinstance(value, np.ndarray):
+        return value
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor) or not value.is_cpu:
+        return None
+    size, bits = value.element_size(), {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    made: Array | None = value.detach().view(bits[size]).numpy() if size in bits else None
+    return made
+
+
+def to_torch(array: Array) -> Any:
     torch: Any = sys.modules["torch"]
     if array.dtype.kind == _FOREIGN_KIND:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
+
+
+# -- complex tensors of an imported model: the program has one axis more, for the real and the imaginary parts
+
+
+def as_pairs(argument: str, value: Any, part: str, written: bool) -> Any:
+    """A complex argument of numpy or torch as a program takes it, whose parts have the element type `part`."""
+    wanted = f"complex{16 * numpy_dtype(part).itemsize}"
+    given = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
+    is_torch = not isinstance(value, (np.ndarray, np.generic))
+    if given != wanted:
+        way = f"x.to(torch.{wanted})" if is_torch else f"x.astype({wanted!r})"
+        said = f"argument `{argument}` has elements of type {given}, but the model wants {wanted}: pass {way}"
+        raise DTypeError(said, argument=argument, expected=wanted, got=given)
+    if is_torch:
+        if written and value.is_conj():
+            said = f"argument `{argument}` is written to, but is a conjugated view: pass x.resolve_conj()"
+            raise LayoutError(said, argument=argument)
+        return sys.modules["torch"].view_as_real(value.detach().resolve_conj())
+    if written and not value.flags.c_contiguous:
+        said = f"argument `{argument}` is written to, but is not contiguous: pass x.copy()"
+        raise LayoutError(said, argument=argument)
+    return np.ascontiguousarray(value).reshape(*value.shape, 1).view(numpy_dtype(part))
+
+
+def from_pairs(value: Any) -> Any:
+    """A complex result in the caller's kind of array."""
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value).view(np.result_type(value.dtype, np.complex64))[..., 0]
+    torch: Any = sys.modules["torch"]
+    if not value.numel():  # its strides say nothing
+        return torch.empty(value.shape[:-1], dtype=value.dtype.to_complex())
+    return torch.view_as_complex(value)
 
 
 # -- DLPack

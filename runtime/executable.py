@@ -11,6 +11,8 @@ import numpy as np
 
 from .arrays import Array
 from .artifact import Artifact
+from .codec import decode, encode
+from .contract import Contract
 from .contract import Function as Signature
 from .errors import ArgumentError, CallError, LoadError
 from .function import Entry, Function
@@ -20,6 +22,8 @@ from .process import PROCESS
 from .weights import Weights, given_weights
 
 _MAIN = "main"
+_SHOWN = 3  # functions in a repr
+SOURCE = "ir/source.ir"
 _ALIGNMENT = 64
 
 
@@ -37,6 +41,12 @@ class Executable:
 
     Any number of threads may use it at once. Without the weights that it needs it can be saved and inspected; calling
     it is refused. Weights are not copied where their memory can be used as it is: do not change them afterwards.
+
+    Arrays are given by position or by the parameters' names, of the element types and shapes that the declaration says
+    (`print(exe)`); results come as numpy arrays, or as the caller's kind of tensor. Calls raise a `CallError`:
+    `ArgumentError`, `DTypeError`, `ShapeError`, `LayoutError`, `DeviceError`, `SizeError`, `KernelError`.
+
+    It is copied and pickled by its artifact, with its weights: another process gets one of its own.
     """
 
     def __init__(self, artifact: Artifact, weights: Weights | None = None, *, lazy: bool = False) -> None:
@@ -47,6 +57,7 @@ class Executable:
         self.artifact = artifact
         self._functions: dict[str, Function] = {}
         self._lacking: LoadError | None = None
+        self._weights: Mapping[str, Array] = {}
         artifact.require_machine()
         try:
             arrays = artifact.weights(weights)
@@ -55,7 +66,7 @@ class Executable:
                 raise
             self._lacking = error
         else:
-            self._functions = _load(artifact, arrays)
+            self._functions, self._weights = _load(artifact, arrays), arrays
         self._main = self._find_main()
 
     def _find_main(self) -> Function | None:
@@ -75,7 +86,9 @@ class Executable:
         return ArgumentError(f'there is no @main; call exe["name"](...) with one of: {self._names()}')
 
     def __getitem__(self, name: str) -> Function:
-        """The function of that name; ArgumentError if there is none."""
+        """The function of that name; ArgumentError if there is none, LoadError while weights are lacking."""
+        if not isinstance(name, str):
+            raise ArgumentError(f"a function is known by its name, not by a {type(name).__name__}: {self._names()}")
         if self._lacking is not None:
             raise self._lacking
         function = self._functions.get(name.removeprefix("@"))
@@ -84,9 +97,27 @@ class Executable:
         return function
 
     def __repr__(self) -> str:
-        return (
-            f"<Executable of {self.artifact.source}: {', '.join(map(repr, self._functions.values())) or 'no weights'}>"
-        )
+        """The declarations of a few functions, and where the artifact came from."""
+        shown = [repr(f) for f in list(self._functions.values())[:_SHOWN]]
+        shown += [f"and {len(self._functions) - _SHOWN} more"] * (len(self._functions) > _SHOWN)
+        if self._lacking is not None:
+            shown = [", ".join(f"@{name}" for name in self), "its weights are not given"]
+        return f"<Executable of {self.artifact.source}: {', '.join(shown)}>"
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return self.packed(self.artifact)
+
+    def packed(self, artifact: Artifact) -> tuple[Any, tuple[Any, ...]]:
+        """What makes an executable of the artifact, with these weights, in another process; for pickle."""
+        if self._weights:
+            artifact = artifact.with_weights(self._weights)
+        members = {name: bytes(data) for name, data in artifact.members.items()}
+        return _restored, (encode(artifact.contract), members, artifact.source)
+
+    @property
+    def source(self) -> str:
+        """The program as text of the language; empty where the artifact does not hold it."""
+        return bytes(self.artifact.members.get(SOURCE, b"")).decode()
 
     def _names(self) -> str:
         return ", ".join(f"@{name}" for name in self._functions) or "none"
@@ -104,6 +135,11 @@ class Executable:
         """The same code with other weights."""
         return Executable(self.artifact, weights)
 
+    @staticmethod
+    def load(path: str | os.PathLike[str], weights: Weights | None = None) -> Executable:
+        """The executable of an artifact's file, as `pliant.load` reads it; that of a model too."""
+        return Executable(Artifact.open(path), given_weights(weights))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artifact to a file (`.pliant`), all or nothing."""
         self.artifact.save(path)
@@ -113,18 +149,9 @@ class Executable:
         return self.artifact.inspect()
 
 
-def load(
-    path: str | os.PathLike[str], weights: Weights | None = None, *, verify: bool = True, mmap: bool = True
-) -> Executable:
-    """Loads an artifact from a file. LoadError when it is damaged, made for another machine, or lacks weights.
-
-    `weights` is a mapping of names to arrays or the path of a `.safetensors` file; weights in the artifact need not be
-    given. `verify=False` leaves out the checksums of code and weights.
-
-    Files are mapped: one that is cut short in place while it is in use ends the process (SIGBUS), as with every mapped
-    file; one that is replaced, as everything here writes them, is safe. `mmap=False` reads them into memory instead.
-    """
-    return Executable(Artifact.open(path, verify=verify, mmap=mmap), given_weights(weights, mapped=mmap))
+def _restored(contract: Any, members: Mapping[str, bytes], source: str) -> Executable:
+    """An executable from what it was pickled as."""
+    return Executable(Artifact(decode(Contract, contract), members, source), lazy=True)
 
 
 def _load(artifact: Artifact, weights: dict[str, Array]) -> dict[str, Function]:

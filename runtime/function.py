@@ -67,7 +67,9 @@ def _refuse(address: int) -> int:
 class Function:
     """Callable with arrays, by position or by parameter name; `out` takes buffers for the results.
 
-    A parameter that is itself called `out` can be given by position only.
+    Where a parameter is itself called `out`, the word is the parameter's, and buffers can be given in calls that give
+    every argument by position. Arrays have the element types and shapes of the declaration (`repr`); what does not fit
+    raises a `CallError`.
 
     Any number of threads may call it at once.
     """
@@ -144,6 +146,8 @@ class Function:
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         if named or len(args) != self._given:
+            if out is not None and self._named.has("out") and len(args) < self._count:
+                named, out = {**named, "out": out}, None
             args = self._named.bind(args, named)
         if out is not None:
             return self._long_way(self._take(), args, out)

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from pliant.compiler.codegen.llvm import resolve
 from pliant.compiler.driver import Compilation
 from pliant.compiler.target import Target
-from pliant.compiler.torch_program import TorchProgram
+from pliant.compiler.torch_program import called
 from pliant.frontends.torch import import_program
 from pliant.frontends.torch.export import Example, export
 from pliant.runtime import Executable
@@ -59,7 +59,7 @@ def measure(case: Case, keep: Callable[[Record], None]) -> None:
     executable = Executable(artifact, lazy=True)
     record["load_s"] = time.perf_counter() - start
     keep(record)
-    compiled = TorchProgram(imported, executable)
+    compiled = called(imported, executable)
     plan = compilation.lowered.plans["main"]
     record["kernels"] = len(executable.inspect()["plan"]["main"]["kernels"])
     del program

@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from pliant.compiler.driver import compile as compile_module
-from pliant.compiler.torch_program import TorchProgram
+from pliant.compiler.torch_program import called
 from pliant.frontends.torch.export import decomposed, export, import_program
 from pliant.ir.diagnostics import CompileError
 from pliant.runtime import PliantError
@@ -202,7 +202,7 @@ class Trial:
             compiled = compile_module(imported.module, weights=imported.weights or None, opt=1)
         except CompileError as failure:
             return all_are("refused", failure)
-        exe = TorchProgram(imported, compiled)
+        exe = called(imported, compiled)
         outcomes = self.compare(exe, program, calls, model.tensors)
         if not self.dynamic:
             return outcomes

@@ -1,7 +1,7 @@
 """Arguments that share memory, of which one is written: torch sees the new values through the other, an artifact not.
 
 Arguments are separate in a compiled program.  Sharing is harmless while nothing is written to; otherwise it is refused,
-in the example of an export (torch.export forgets it) and in every call.
+in the example of an export (torch.export forgets it) and, by the runtime, in every call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ...ir.diagnostics import CompileError, error
+from ...ir.diagnostics import error
 
 Span = tuple[int, int]
 
@@ -48,15 +48,6 @@ def shared(values: Iterable[tuple[str, Any]], written: frozenset[str]) -> tuple[
     return None
 
 
-def refusal(pair: tuple[str, str], whose: str) -> CompileError:
-    wrote, other = pair
-    return error(
-        f"{whose} `{wrote}` and `{other}` share memory, and the model writes to `{wrote}`: torch would see that "
-        f"through `{other}`, where arguments of a compiled program are separate",
-        helps=(f"pass `{other}` as a copy (x.clone())",),
-    )
-
-
 def refuse_shared(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """CompileError for example arguments that share memory which the program writes to."""
     signature = program.graph_signature
@@ -65,4 +56,9 @@ def refuse_shared(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     leaves = pytree.tree_leaves((tuple(args), dict(kwargs)))
     found = shared(zip(names, leaves, strict=False), written) if written else None
     if found:
-        raise refusal(found, "the example's arguments")
+        wrote, other = found
+        raise error(
+            f"the example's arguments `{wrote}` and `{other}` share memory, and the model writes to `{wrote}`: torch "
+            f"would see that through `{other}`, where arguments of a compiled program are separate",
+            helps=(f"pass `{other}` as a copy (x.clone())",),
+        )

@@ -15,13 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from ...ir.build import FunctionBuilder
-from ...ir.diagnostics import error
 from ...ir.graph import Operand
-from ...ir.types import DType
 
 _PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
 
@@ -81,28 +78,8 @@ def pairs_of(value: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(value.detach().resolve_conj())
 
 
-def as_pairs(value: Any, name: str, dtype: DType, written: bool = False) -> Any:
-    """A complex argument, of torch or of numpy, as the program takes it, whose parts have elements of `dtype`.
-
-    CompileError for one of other elements, and for one that is `written` and not in memory as the program takes it.
-    """
-    wanted, given = f"complex{16 * dtype.bytes}", str(getattr(value, "dtype", type(value).__name__))
-    if given.removeprefix("torch.") != wanted:
-        way = f"`x.to(torch.{wanted})`" if isinstance(value, torch.Tensor) else f"`x.astype('{wanted}')`"
-        raise error(f"the argument `{name}` is {given}, and the program takes {wanted}", helps=(f"convert it: {way}",))
-    if isinstance(value, torch.Tensor):
-        if written and value.is_conj():
-            raise error(f"the argument `{name}` is changed, and a conjugated view", helps=("pass `x.resolve_conj()`",))
-        return pairs_of(value)
-    if written and not value.flags.c_contiguous:
-        raise error(f"the argument `{name}` is changed, and not contiguous", helps=("pass `x.copy()`",))
-    return np.ascontiguousarray(value).reshape(*value.shape, 1).view(dtype.numpy)
-
-
-def from_pairs(value: Any) -> Any:
-    """A complex result in torch's or numpy's own type."""
-    if isinstance(value, torch.Tensor):
-        if not value.numel():  # its strides say nothing
-            return torch.empty(value.shape[:-1], dtype=value.dtype.to_complex())
-        return torch.view_as_complex(value)
-    return np.ascontiguousarray(value).view(np.result_type(value.dtype, np.complex64))[..., 0]
+def from_pairs(value: torch.Tensor) -> torch.Tensor:
+    """A result of the program in torch's own type."""
+    if not value.numel():  # its strides say nothing
+        return torch.empty(value.shape[:-1], dtype=value.dtype.to_complex())
+    return torch.view_as_complex(value)
