@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -191,7 +192,15 @@ def read_source(source: Source) -> Module:
     """A module from itself, from text, or from the path of a file."""
     if isinstance(source, Module):
         return source
+    if not isinstance(source, (str, Path)):
+        kinds = "a text, the path of a file, or what `parse` gives"
+        raise error(f"a program is {kinds}, not of the type {type(source).__name__}")
     if isinstance(source, str) and source.strip() and "\n" not in source and "{" not in source:
+        if "\0" in source or not (Path(source).suffix or Path(source).exists() or re.fullmatch(r"[\w./~-]+", source)):
+            raise error(
+                f"`{source}` is neither a program nor the path of one",
+                helps=("a program has a function: `func @main(x: f32[n]) -> f32[n] { y = relu(x) return y }`",),
+            )
         source = Path(source)
     if isinstance(source, Path):
         try:
@@ -200,11 +209,15 @@ def read_source(source: Source) -> Module:
             raise error(f"cannot read {source}: {fault.strerror}") from fault
         except UnicodeDecodeError as fault:
             raise error(f"{source} is not UTF-8 text: {fault.reason} at byte {fault.start}") from fault
+        except ValueError as fault:
+            raise error(f"{str(source)!r} is no path: {fault}") from fault
     return parse_module(source)
 
 
 def specialized(module: Module, dims: Mapping[str, int] | None) -> Module:
     """The module with some symbols replaced by sizes; CompileError for an unknown name, or what is no size."""
+    if not isinstance(dims or {}, Mapping):
+        raise error("sizes are given by name", helps=('write `dims={"n": 16}`',))
     for name, size in (dims or {}).items():
         if type(size) is not int or size < 0:
             raise error(f"the size of `{name}` is given as {size!r}", helps=(f'write `dims={{"{name}": 16}}`',))
@@ -227,6 +240,10 @@ def compile(
     `progress` is called with a `Stage` when each stage begins.  Raises CompileError with diagnostics for whatever is
     wrong with the program, LoadError for weights that do not fit, PassError for a fault of the compiler.
     """
+    if type(opt) is not int or not 0 <= opt <= 3:
+        raise error(f"the level of optimisation is given as {opt!r}", helps=("`opt` is 0, 1, 2 or 3",))
+    if progress is not None and not callable(progress):
+        raise error("`progress` is to be called, and cannot be", helps=("write `progress=print`",))
     module = specialized(read_source(source), dims)
     compilation = Compilation(module, resolve(Target.parse(target)), opt)
     if progress is not None:

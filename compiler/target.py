@@ -86,6 +86,8 @@ class Target:
     @staticmethod
     def parse(text: str) -> Target:
         """The target a text names; CompileError, with the nearest name, when it names none."""
+        if not isinstance(text, str):
+            raise error(f"a target is text, not of the type {type(text).__name__}", helps=('write `target="cpu"`',))
         kind, colon, name = text.strip().partition(":")
         if colon and not name:
             raise _unknown(text)

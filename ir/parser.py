@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from .diagnostics import CompileError, Diagnostic, Span
+from .diagnostics import CompileError, Diagnostic, Span, error
 from .dims import Dim
 from .facts import Fact
 from .graph import Module
@@ -36,6 +36,8 @@ def parse_module_all(text: str, filename: str = "<text>") -> tuple[Module | None
 
 def parse_module(text: str, filename: str = "<text>") -> Module:
     """The module; CompileError with every diagnostic when something is wrong."""
+    if not isinstance(text, str):
+        raise error(f"a program is text, not of the type {type(text).__name__}")
     module, diagnostics = parse_module_all(text, filename)
     if module is None:
         raise CompileError(tuple(diagnostics), {filename: text})

@@ -18,6 +18,8 @@ from .dtypes import numpy_dtype
 from .errors import ArgumentError, CallError, DeviceError, DTypeError, LayoutError, ShapeError, SizeError
 
 _FOREIGN_KIND = "V"  # numpy's kind of types that it does not know: bf16
+_LARGE_COPY = 1 << 20  # bytes; what is smaller is copied before its sizes are checked, which is the shorter way
+_NOWHERE = 1 << 46  # an aligned address of which no array is
 Array = np.ndarray[Any, Any]
 Export = Callable[[Array], Any]
 
@@ -53,6 +55,25 @@ def fit(param: Parameter, array: Array) -> Array:
             raise LayoutError(f"{_written(param)}, but the array {_unfit(array)}", argument=param.name)
         array = _copied(param, array)
     return array
+
+
+class _Shape:
+    """An array of a shape at an address where nothing is: its sizes can be read, its elements not."""
+
+    def __init__(self, array: Array) -> None:
+        bits = f"<u{array.itemsize}"
+        self.__array_interface__ = {"shape": array.shape, "typestr": bits, "data": (_NOWHERE, True), "version": 3}
+
+
+def is_large_copy(param: Parameter, array: Array) -> bool:
+    """Whether `fit` would make a copy that asks for much memory."""
+    as_it_is = param.inout or array.dtype is not param.dtype or (array.flags.c_contiguous and array.flags.aligned)
+    return not as_it_is and array.nbytes >= _LARGE_COPY
+
+
+def stand_in(array: Array) -> Array:
+    """A contiguous array of the same type and shape without memory, for native code that reads its sizes only."""
+    return np.asarray(_Shape(array)).view(array.dtype)
 
 
 def _written(param: Parameter) -> str:

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from .contract import Contract, Tensor
 from .cpu import require_machine
 from .dtypes import numpy_dtype
 from .errors import LoadError
+from .files import SaveError, path_of
 from .layout import FRAME_ABI
 from .weights import Weights, as_weight, given_weights
 
@@ -43,7 +43,7 @@ class Artifact:
         `verify=False` leaves out the checksums of code and weights. `mmap=False` reads the file into memory instead of
         mapping it: what happens to the file afterwards is then of no consequence.
         """
-        data, members = container.read(Path(path), verify=verify, mapped=mmap)
+        data, members = container.read(path_of(path, LoadError), verify=verify, mapped=mmap)
         try:
             contract = decode(Contract, data)
         except MalformedError as error:
@@ -73,7 +73,7 @@ class Artifact:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it to a file, all or nothing; SaveError when that fails."""
-        container.write(Path(path), encode(self.contract), self.members)
+        container.write(path_of(path, SaveError), encode(self.contract), self.members)
 
     def tensor(self, tensor: Tensor) -> Array | None:
         """The data of a weight or constant that is in the artifact, as a read-only array."""

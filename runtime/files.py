@@ -24,6 +24,15 @@ class SaveError(PliantError, OSError):
     """A file could not be written; one that was there is still as it was."""
 
 
+def path_of(path: object, error: type[PliantError]) -> Path:
+    """What a user gave as a path; an `error` when it cannot be one."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise error(f"a file is given by its path, not by a {type(path).__name__}")
+    if "\0" in os.fspath(path):
+        raise error(f"{os.fspath(path)!r} is no path: it holds a NUL character")
+    return Path(path)
+
+
 def contents(path: Path, *, mapped: bool) -> memoryview:
     """The bytes of a file, mapped (a view of the file, which must stay as it is) or read into memory.
 

@@ -234,19 +234,28 @@ class Function:
         return structs
 
     def _prepare_with(self, frame: Frame, inputs: list[Array]) -> None:
-        """Runs `prepare`, giving it what it asks for; raises what it refuses."""
+        """Runs `prepare`, giving it what it asks for; raises what it refuses.
+
+        Large arguments that must be copied are looked at first, and copied when their sizes are found to be allowed.
+        """
+        later: dict[int, Array] = {}
         while True:
             pins = self._write(frame, self._store, self._arguments, inputs)
             failure = self._prepare(frame.address)
             del pins
-            if failure == 0:
+            if failure == 0 and not later:
                 return
+            if failure == 0:
+                for index, array in later.items():
+                    inputs[index] = arrays.fit(self._params[index], array)
+                later = {}
+                continue
             if failure == Failure.GROW:
                 frame.grow(frame.get(Slot.GOT))
             elif failure == Failure.OVERLAP:
                 self._part(frame, inputs)
             elif failure in _FITTING:
-                self._fit(frame.get(Slot.INDEX), inputs)
+                self._fit(frame.get(Slot.INDEX), inputs, later)
             else:
                 raise self._explain.refusal(frame)
 
@@ -257,9 +266,12 @@ class Function:
         if record:
             raise self._explain.failed_check(frame, record)
 
-    def _fit(self, index: int, inputs: list[Array]) -> None:
-        """Converts an argument that native code cannot read as it is, where that is allowed."""
+    def _fit(self, index: int, inputs: list[Array], later: dict[int, Array]) -> None:
+        """Converts an argument that native code cannot read as it is, where that is allowed, or puts it off."""
         param, array = self._params[index], inputs[index]
+        if arrays.is_large_copy(param, array):
+            later[index], inputs[index] = array, arrays.stand_in(array)
+            return
         inputs[index] = arrays.fit(param, array)
         if inputs[index] is array:
             raise LayoutError(f"{param.what} cannot be read: {array.dtype}, {array.flags}")
