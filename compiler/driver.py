@@ -151,7 +151,6 @@ class Compilation:
             extras,
         )
 
-
     def _compiled(self, names: list[str]) -> Callable[[int], None]:
         """Told the number of an object that is compiled, says how many kernels are."""
         counts = {name: len(picked) for name, picked in split(self.program).items()}
@@ -188,7 +187,7 @@ def _halves(name: str, positions: range, few: int) -> dict[str, range]:
     return {f"{name}0": positions[:middle], f"{name}1": positions[middle:]}
 
 
-def read_source(source: Source) -> Module:
+def read_source(source: object) -> Module:
     """A module from itself, from text, or from the path of a file."""
     if isinstance(source, Module):
         return source

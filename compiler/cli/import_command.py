@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from ...ir.diagnostics import error
 from ...ir.printer import print_module
 from ...runtime.weights import write_safetensors
+from ..torch_program import frontend
 from . import options, show
 
 EXAMPLES = show.examples(
@@ -27,7 +26,7 @@ EXAMPLES = show.examples(
 def command(file: Path | None, output: Path | None, weights: Path | None, coverage: bool) -> None:
     """Turn FILE, a program of torch.export.save (.pt2), into a program of the language and its weights."""
     if coverage:
-        torch = _torch_frontend()
+        torch = frontend()
         rows = torch.coverage.core_rows() if file is None else torch.coverage.program_rows(torch.load_program(file))
         show.table(("operator", "used", "imported", "why not, or where"), rows)
         show.out(f"\n{torch.coverage.summary(rows)}")
@@ -41,7 +40,7 @@ def command(file: Path | None, output: Path | None, weights: Path | None, covera
             raise click.UsageError(f"What is written would take the place of {file}: use `-o` and `--weights`.")
     if path.resolve() == held.resolve():
         raise click.UsageError(f"The program and its weights would both be written to {path}.")
-    torch = _torch_frontend()
+    torch = frontend()
     imported = torch.import_program(torch.load_program(file))
     arrays = {**imported.weights, **imported.state}
     # The weights first: where they cannot be written, no program is left that asks for them.
@@ -49,18 +48,8 @@ def command(file: Path | None, output: Path | None, weights: Path | None, covera
         with options.writing(held) as into:
             write_safetensors(into, arrays)
     options.write_text(path, print_module(imported.module, types=False))
-    for note in imported.notes:
+    for note in dict.fromkeys(imported.notes):
         show.out(f"note: {note}")
     for name in imported.state:
         show.out(f"note: the buffer `{name}` is changed by the program: pass it (it starts as in {held})")
     show.out(f"{path}: {len(imported.weights)} weights{f', in {held}' if arrays else ''}")
-
-
-def _torch_frontend() -> Any:
-    try:
-        from ...frontends import torch
-    except ModuleNotFoundError as absent:
-        if absent.name != "torch":
-            raise
-        raise error("importing needs torch, which is not installed", helps=("pip install torch",)) from None
-    return torch
