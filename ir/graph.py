@@ -30,6 +30,7 @@ from .op import Op
 from .types import DType, TensorType, Type
 
 _span = field(default=None, compare=False, repr=False)
+_SHOWN = 3  # functions in the repr of a module
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,15 @@ class Module:
     weights: tuple[Weight, ...]
     consts: tuple[Const, ...]
     functions: tuple[Function, ...]
+
+    def __repr__(self) -> str:
+        """The declarations of a few functions; `print_module` writes all of it."""
+        params = [[f"{'inout ' * p.inout}{p.name}: {p.type}" for p in f.params] for f in self.functions[:_SHOWN]]
+        shown = [f"@{f.name}({', '.join(p)})" for f, p in zip(self.functions, params, strict=False)]
+        shown += [f"and {len(self.functions) - _SHOWN} more"] * (len(self.functions) > _SHOWN)
+        counts = [(len(self.weights), "weight"), (len(self.consts), "const")]
+        shown += [f"{count} {what}{'s' * (count > 1)}" for count, what in counts if count]
+        return f"<Module {', '.join(shown) or 'of nothing'}>"
 
     def function(self, name: str) -> Function:
         for f in self.functions:

@@ -325,3 +325,29 @@ def test_default_dicts_come_back_with_their_factory() -> None:
     assert got.default_factory is list
     same(got["a"], [rows() + 1])
     assert np.asarray(got["a"][0]).dtype == np.float32
+
+
+def test_a_model_without_values_is_refused_by_name() -> None:
+    for x in (torch.ones(2, 3), torch.ones(2, 3, device="meta")):
+        with pytest.raises(pliant.CompileError, match="the model's `weight` and 1 more are without values"):
+            from_torch(torch.nn.Linear(3, 3, device="meta"), (x,))
+
+
+def test_an_import_that_goes_well_prints_nothing(capfd: Any) -> None:
+    """Sizes are tried at which the model fails; torch prints such failures of its graphs."""
+
+    class Joined(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.cat([c.relu() for c in x.chunk(4)])
+
+    exe = from_torch(Joined(), (torch.ones(16, 2),), dynamic_shapes=({0: Dim("n", max=64)},))
+    same(exe(torch.ones(16, 2)), torch.ones(16, 2))
+    assert capfd.readouterr().err == ""
+
+
+def test_what_is_public_shows_itself_shortly() -> None:
+    exe = from_torch(Plain(), (rows(), rows(3, 4)))
+    assert repr(exe.module) == "<Module @main(x: f32[3], y: f32[3])>"
+    assert repr(exe) == (
+        "<Model forward(x, y, scale=2.0, mask=None, shift=0): @main(x: f32[3], y: f32[3]) -> (f32[3])>"
+    )

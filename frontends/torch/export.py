@@ -21,6 +21,7 @@ from .advice import export_advice
 from .aliasing import refuse_shared
 from .complexes import Complex, is_complex, joined, pair_axis, part_dtype
 from .context import NeedFact, is_tensor
+from .devices import refuse_valueless
 from .facts import Known, kept_ranges, known_facts
 from .guards import guards, resolver
 from .in_place import followed
@@ -51,6 +52,8 @@ def import_torch(
     CompileError when torch cannot export it (with our advice where we know better), when operators are missing (one
     error that lists all), or when a size has no meaning here.
     """
+    if isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
+        refuse_valueless(model)
     if isinstance(model, torch.export.ExportedProgram):
         return import_program(model, dynamic_shapes)
     if not isinstance(model, torch.nn.Module):

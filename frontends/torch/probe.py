@@ -282,7 +282,8 @@ def without_state(module: Callable[[], Any], mutates: bool) -> Callable[..., Any
     """A call of the module, of a copy each time where calls would change its buffers."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return (copy.deepcopy(module()) if mutates else module())(*args, **kwargs)
+        held = copy.deepcopy(module()) if mutates else module()
+        return torch.nn.Module.__call__(held, *args, **kwargs)  # modules of fx print what is raised in them on stderr
 
     return call
 
