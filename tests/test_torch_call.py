@@ -351,3 +351,17 @@ def test_what_is_public_shows_itself_shortly() -> None:
     assert repr(exe) == (
         "<Model forward(x, y, scale=2.0, mask=None, shift=0): @main(x: f32[3], y: f32[3]) -> (f32[3])>"
     )
+
+
+def test_the_command_line_gives_sizes_names(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from pliant.compiler.cli.app import group
+
+    save(export(Plain(), (rows(), rows()), dynamic_shapes=({0: N}, {0: N})), tmp_path / "m.pt2")
+    (symbol,) = from_torch(tmp_path / "m.pt2").module.function("main").params[0].type.dims
+    ran = CliRunner().invoke(group, ["import", str(tmp_path / "m.pt2"), "--rename", f"{symbol}=length"])
+    assert ran.exit_code == 0, ran.output
+    program = pliant.compile(tmp_path / "m.ir")
+    assert "x: f32[length], y: f32[length]" in repr(program)
+    same(program(rows(4), rows(4)), Plain()(rows(4), rows(4)))
