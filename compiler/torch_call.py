@@ -76,6 +76,9 @@ def _arguments(
             by_position = p.kind is not inspect.Parameter.KEYWORD_ONLY and given
             node = given.pop(0) if by_position else named.pop(p.name, None)
             found.append(Argument(p.name, _KINDS[p.kind], p.default is not _EMPTY, _default(p), node))
+    if given:  # a signature that says less than the call has
+        rest = "args"
+        found += [Argument(f"args[{i}]", "rest", False, None, node) for i, node in enumerate(given)]
     # What is left came by **kwargs.
     found += [Argument(name, "keyword", False, None, node) for name, node in named.items()]
     return tuple(found), rest
