@@ -77,4 +77,4 @@ def frontend() -> Any:
     except ModuleNotFoundError as absent:
         if (absent.name or "").partition(".")[0] != "torch":
             raise
-        raise error("importing needs torch, which is not installed", helps=("pip install 'pliant[torch]'",)) from None
+        raise error("importing needs torch, which is not installed", helps=("pip install torch",)) from None

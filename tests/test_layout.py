@@ -64,28 +64,6 @@ def test_a_module_has_the_same_name_from_the_checkout_and_from_elsewhere(tmp_pat
 
 
 @pytest.mark.slow
-def test_the_source_archive_holds_all_that_the_repository_does(tmp_path: Path) -> None:
-    """Documentation, examples, and the tests with their programs; what is built from it is built elsewhere above."""
-    source = tmp_path / "source"
-    skip = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", ".*")
-    for path in ROOT.iterdir():
-        if path.is_dir() and path.name in (*FOLDERS, "pliant", "docs", "examples", "tests", "benchmarks"):
-            shutil.copytree(path, source / path.name, symlinks=True, ignore=skip)
-        elif path.is_file() and not path.name.startswith("."):
-            shutil.copy(path, source)
-    command = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", str(tmp_path)]
-    subprocess.run(command, check=True, cwd=source, capture_output=True)
-    (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as packed:
-        held = {name.partition("/")[2] for name in packed.getnames()}
-    wanted = [
-        path for folder in ("docs", "examples", "tests") for path in (source / folder).rglob("*") if path.is_file()
-    ]
-    assert {path.relative_to(source).as_posix() for path in wanted} <= held
-    assert {"README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", "ir/grammar.lark"} <= held
-    assert any(name.startswith("tests/run/") and name.endswith(".ir") for name in held)
-
-
 @pytest.mark.parametrize("links", [True, False], ids=["links", "links-lost"])
 def test_the_wheel_holds_every_module_once(tmp_path: Path, links: bool) -> None:
     """The mapping in setup.py is what builds: the links add nothing, and nothing is missing where they were lost."""
