@@ -29,19 +29,21 @@ def from_torch(
     dims: Mapping[str, int] | None = None,
     opt: int = 2,
     progress: Progress | None = None,
+    allow_narrowing: bool = False,
 ) -> Model:
     """Compiles a `torch.nn.Module`, an `ExportedProgram` or a `.pt2` file; sizes move as `dynamic_shapes` says.
 
     `args` and `kwargs` are the example arguments of `torch.export.export`; an exported program needs none.  `dims`
     gives symbols a size for good (`{"n": 16}`), `target`, `opt` and `progress` are those of `compile`.  Raises
-    CompileError when torch is not there, or the model cannot be exported or imported.
+    CompileError when torch is not there, the model cannot be exported or imported, and when it is right for fewer sizes
+    than `dynamic_shapes` allow, unless `allow_narrowing`: then calls are checked, and `notes` say what for.
     """
     torch = frontend()
     if progress is not None:
         progress(Stage("importing the model"))
     if isinstance(model, (str, PathLike)):
         model = torch.load_program(Path(model))
-    imported = torch.import_torch(model, args, kwargs, dynamic_shapes)
+    imported = torch.import_torch(model, args, kwargs, dynamic_shapes, allow_narrowing)
     return compiled(imported, model=model, target=target, dims=dims, opt=opt, progress=progress)
 
 

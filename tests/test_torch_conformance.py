@@ -51,8 +51,8 @@ def test_a_part_at_symbolic_sizes_run_at_two(trial: Any) -> None:
     found = trial.operators()
     for name in DYNAMIC:
         outcomes = trial.try_operator(name, found[name], 4, dynamic=True)
-        assert [o for o in outcomes if o.status != "pass"] == [], name
-        assert any(o.sizes == 2 for o in outcomes), name
+        assert [o for o in outcomes if o.status not in ("pass", "skip")] == [], name
+        assert any(o.sizes == 2 for o in outcomes), name  # those that are skipped have no second size
 
 
 def test_a_wrong_result_is_found(trial: Any) -> None:

@@ -103,12 +103,20 @@ def test_zero_and_one_are_served_where_only_torch_kept_them_out() -> None:
 
 @torch.no_grad()
 def test_a_branch_of_the_model_on_a_size_keeps_out_the_sizes_that_differ() -> None:
-    model = Fn(lambda x: x * 2 if x.shape[0] > 1 else x + 1)
-    exe = from_torch(model, (torch.randn(4, 3),), dynamic_shapes=(({0: Dim("n")},),))
-    agree(exe, model, torch.randn(2, 3))
-    with pytest.raises(pliant.PliantError, match="n != 1"):
-        exe(torch.randn(1, 3))
-    same = Fn(lambda x: x.cumsum(0) if x.shape[0] != 1 else x.clone())
+    """Whatever the example: of positive numbers both branches give the same."""
+    model, shapes = Fn(lambda x: torch.relu(x) if x.shape[0] > 1 else x + 0), (({0: Dim("n")},),)
+    with pytest.raises(CompileError, match=r"right for `n in 2\.\.` only") as caught:
+        from_torch(model, (torch.rand(4, 3),), dynamic_shapes=shapes)
+    assert "torch.relu(x) if x.shape[0] > 1 else x + 0" in str(caught.value), "the line of the branch"
+    assert 'say `Dim("n", min=2, ..)`' in str(caught.value)
+    for exe in (
+        from_torch(model, (torch.rand(4, 3),), dynamic_shapes=shapes, allow_narrowing=True),
+        from_torch(model, (torch.rand(4, 3),), dynamic_shapes=(({0: Dim("n", min=2)},),)),
+    ):
+        agree(exe, model, torch.randn(2, 3))
+        with pytest.raises(pliant.PliantError, match=r"n in 2\.\."):
+            exe(torch.randn(1, 3))
+    same = Fn(lambda x: x.cumsum(0) if x.shape[0] != 1 else x.clone().cumsum(0))
     exe = from_torch(same, (torch.randn(4, 3),), dynamic_shapes=(({0: Dim("n")},),))
     for n in (0, 1, 2, 9):
         agree(exe, same, torch.randn(n, 3))

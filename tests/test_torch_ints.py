@@ -136,11 +136,10 @@ def test_what_is_known_of_an_integer_is_checked() -> None:
 
     exe = exported(branches, example=5)
     assert_same(exe(rows(3), 4), branches(rows(3), 4))
-    with pytest.raises(ShapeError, match=r"argument `k` of @main: its value is 3, but s\d+ > 3"):
+    with pytest.raises(ShapeError, match=r"argument `k` of @main: its value is 3, but s\d+ in 4\.\."):
         exe(rows(3), 3)
     exe = exported(lambda x, k: x[:k])
-    with pytest.raises(ShapeError, match=r"argument `k` of @main: its value is 9, but s\d+ <= s\d+"):
-        exe(rows(8), 9)
+    assert_same(exe(rows(8), 9), rows(8)[:9])
     with pytest.raises(ShapeError, match="argument `k` of @main: its value is -1, and sizes are not negative"):
         exe(rows(8), -1)
     with pytest.raises(DTypeError, match=r"argument `k` of @main is the float 2.0; i64\[\] wants int64"):

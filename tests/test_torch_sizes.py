@@ -143,7 +143,7 @@ GUARDS: dict[str, Callable[[int, int], bool]] = {
 def test_a_guard_of_a_stored_program_is_read_back(text: str) -> None:
     a, b = "L['x'].size()[0]", "L['kw']['y'].size()[1]"
     inputs = Inputs({a: N, b: M})
-    found = GuardText(text.replace("A", a).replace("B", b), inputs).facts(ALL)
+    found = GuardText(text.replace("A", a).replace("B", b), inputs).clauses(ALL)
     for n, m in itertools.product(range(12), repeat=2):
         assert all(f.holds({"n": n, "m": m}) for f in found) == GUARDS[text](n, m), (n, m)
 
@@ -151,4 +151,4 @@ def test_a_guard_of_a_stored_program_is_read_back(text: str) -> None:
 def test_a_guard_that_is_not_understood_is_refused() -> None:
     inputs = Inputs({"L['x'].size()[0]": N})
     with pytest.raises(CompileError, match="has no meaning here"):
-        GuardText("unheard_of(L['x'].size()[0]) == 2", inputs).facts(ALL)
+        GuardText("unheard_of(L['x'].size()[0]) == 2", inputs).clauses(ALL)

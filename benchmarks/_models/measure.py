@@ -14,8 +14,8 @@ from pliant.compiler.codegen.llvm import resolve
 from pliant.compiler.driver import Compilation
 from pliant.compiler.target import Target
 from pliant.compiler.torch_program import called
-from pliant.frontends.torch import import_program
-from pliant.frontends.torch.export import Example, export
+from pliant.frontends.torch import import_torch
+from pliant.frontends.torch.export import export
 from pliant.runtime import Executable
 
 from .case import Case
@@ -36,13 +36,12 @@ def measure(case: Case, keep: Callable[[Record], None]) -> None:
     keep(record)
 
     start = time.perf_counter()
-    program = export(model, args, kwargs, case.dynamic_shapes())
+    export(model, args, kwargs, case.dynamic_shapes())
     record["export_s"] = time.perf_counter() - start
     keep(record)
 
     start = time.perf_counter()
-    example = Example(model, program, args, kwargs)
-    imported = import_program(program, case.dynamic_shapes(), example=example)
+    imported = import_torch(model, args, kwargs, case.dynamic_shapes())  # which traces it, too
     record |= {
         "import_s": time.perf_counter() - start,
         "ops": len(imported.module.function("main").body.statements),
@@ -62,7 +61,6 @@ def measure(case: Case, keep: Callable[[Record], None]) -> None:
     compiled = called(imported, executable)
     plan = compilation.lowered.plans["main"]
     record["kernels"] = len(executable.inspect()["plan"]["main"]["kernels"])
-    del program
     record["errors"] = {}
     for sizes in case.sizes:
         record["errors"][", ".join(f"{k} {v}" for k, v in sizes.items())] = compared(case, model, compiled, sizes)

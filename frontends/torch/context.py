@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ...ir.build import FunctionBuilder
 from ...ir.diagnostics import CompileError, error
@@ -13,18 +13,20 @@ from ...ir.dims import Dim
 from ...ir.facts import Compare, Fact
 from ...ir.graph import GlobalRef, Operand, Var
 from ...ir.types import DType, TensorType
+from .arithmetic import Arithmetic
 from .promote import promoted
 
 Value = Operand | Dim | bool | int | float | None
 """An argument of a torch operator: a tensor, a size, a number."""
 
 
-class NeedFact(Exception):
-    """A row needs a fact that the program did not say, and without which torch fails at run time too."""
+class Assumed(Protocol):
+    """Takes a fact that a row needs; CompileError where it cannot hold.
 
-    def __init__(self, fact: Fact, why: str) -> None:
-        super().__init__(f"{fact}: {why}")
-        self.fact, self.why = fact, why
+    `narrows` says that torch does something else where it does not hold; otherwise torch fails there too.
+    """
+
+    def __call__(self, fact: Fact, why: str, narrows: bool = False) -> None: ...
 
 
 class Args:
@@ -50,23 +52,29 @@ Row = Callable[["Context", Args], Result]
 
 @dataclass
 class Context:
-    """One call: its expected result types (from torch's own shape propagation) and which results are used."""
+    """One call: element types and ranks of its results as torch has them, and which of them are used.
+
+    Their sizes are for the row to infer.
+    """
 
     b: FunctionBuilder
     target: str
-    outputs: tuple[TensorType, ...]
-    """Of complex results those of their parts."""
+    dtypes: tuple[DType, ...]
+    ranks: tuple[int, ...]
     used: frozenset[int]
+    assume: Assumed
     complex_result: bool = False
+    """Then `dtypes` are those of the parts."""
 
     @property
     def dtype(self) -> DType:
         """The element type of the first result."""
-        return self.outputs[0].dtype
+        return self.dtypes[0]
 
     @property
-    def shape(self) -> tuple[Dim, ...]:
-        return self.outputs[0].dims
+    def arithmetic(self) -> Arithmetic:
+        """For sizes that a row computes of others."""
+        return Arithmetic(self.b, self.assume)
 
     def op(self, name: str, *operands: Any, **attributes: Any) -> Operand:
         """An operator of ours with one result."""
@@ -148,10 +156,10 @@ class Context:
             return tuple(range(rank))
         return tuple(sorted({self.axis(d, x) for d in listed}))
 
-    def need(self, fact: Fact, why: str) -> None:
-        """A fact that must hold; where it does not follow it is added to the program, which starts anew."""
+    def need(self, fact: Fact, why: str, narrows: bool = False) -> None:
+        """A fact that must hold; where it does not follow the program is given it, and every call is checked."""
         if not self.b.facts.prove(fact):
-            raise NeedFact(fact, why)
+            self.assume(fact, why, narrows)
 
     def need_elements(self, x: Operand, axes: Sequence[int]) -> None:
         """torch refuses this reduction of no elements at run time; so do we, by a fact."""
@@ -168,6 +176,17 @@ class Context:
 
     def broadcast(self, x: Operand, shape: Sequence[Dim]) -> Operand:
         return x if self.type(x).dims == tuple(shape) else self.op("expand", x, shape=tuple(shape))
+
+    def common(self, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The shape that others broadcast to; sizes that are not known to be equal are to be."""
+        one, rank = Dim.of(1), max(map(len, shapes))
+        out: list[Dim] = []
+        for back in range(rank, 0, -1):
+            sizes = [s[-back] for s in shapes if len(s) >= back and s[-back] != one]
+            for other in sizes[1:]:
+                self.need(Compare("==", sizes[0], other), f"`{self.target}` takes equal sizes", narrows=True)
+            out.append(sizes[0] if sizes else one)
+        return tuple(out)
 
 
 def is_tensor(x: object) -> bool:

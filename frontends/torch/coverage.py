@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from .export import decomposed
+from .places import place_of
 from .table import SIZES, TABLE, core_overloads, decompositions, reason
 from .table_complex import MADE_COMPLEX
-from .walk import calls, place_of, target_name
+from .walk import calls, target_name
 
 CoverageRow = tuple[str, str, str, str]
 """Operator, how often it is used, `as it is` | `decomposed` | `size` | `no`, and why or where."""

@@ -18,7 +18,7 @@ from ...ir.facts import Fact, InRange
 from ...ir.graph import Module
 from ...ir.types import DType
 from .complexes import Complex, from_pairs, is_complex, joined, pair_axis, pairs_of, part_dtype
-from .context import NeedFact, is_tensor
+from .context import is_tensor
 from .facts import known_facts
 from .frozen import Frozen
 from .ints import IntInput, bind_ints, conditions, is_finite, only_values, symbols_of
@@ -143,6 +143,8 @@ def backend(compile: Compile) -> Callable[..., Any]:
         if options or not isinstance(freeze, bool):
             helps = ('say `torch.compile(model, backend="pliant", options={"freeze": True})`, or leave options out',)
             raise error(f"the backend has one option, `freeze`, True or False: {given['options']}", helps=helps)
+        if given.get("mode") not in (None, "default"):
+            raise error(f"the backend has no mode `{given['mode']}`", helps=("leave `mode` out: it is Inductor's own",))
         made: Callable[..., Any] = by_name[freeze](graph_module, inputs)
         return made
 
@@ -235,14 +237,11 @@ def _by_sign(graph: _Graph, numbers: frozenset[str], compile: Compile) -> GraphF
 
 def _with_facts(graph: _Graph, numbers: frozenset[str], negative: frozenset[str], compile: Compile) -> GraphFunction:
     extra: list[Fact] = []
-    for _ in range(_ATTEMPTS):
-        try:
-            return _attempt(graph, extra, numbers, negative, compile)
-        except NeedFact as need:
-            if need.fact in extra or not need.fact.symbols:
-                raise error(f"{need.why}: {need.fact} does not hold") from None
-            extra.append(need.fact)
-    raise error("the graph needs more facts than were tried")
+    while True:
+        made, assumed = _attempt(graph, extra, numbers, negative, compile)
+        if not assumed or len(extra) > _ATTEMPTS:
+            return made()
+        extra += assumed
 
 
 def _counted(graph: _Graph, numbers: frozenset[str], negative: frozenset[str]) -> dict[str, Counted]:
@@ -261,7 +260,8 @@ def _counted(graph: _Graph, numbers: frozenset[str], negative: frozenset[str]) -
 
 def _attempt(
     graph: _Graph, extra: Sequence[Fact], numbers: frozenset[str], negative: frozenset[str], compile: Compile
-) -> GraphFunction:
+) -> tuple[Callable[[], GraphFunction], list[Fact]]:
+    """How to make the function, and the facts that it was found to need besides."""
     holders = [n for n in graph.graph.nodes if n.op == "placeholder"]
     words = {s: n for s, n in symbol_names(graph, None).items() if s not in numbers}
     counted = _counted(graph, numbers, negative)
@@ -276,35 +276,41 @@ def _attempt(
     varying = [n for n in holders if isinstance(n.meta.get("val"), torch.SymInt)]
     of_tensors = frozenset(s for n in tensors for d in n.meta["val"].shape for s in sizes.dim(d).symbols)
     as_sizes = [n for n in varying if symbols_of(n.meta["val"]).isdisjoint(numbers)]
+    settled = frozenset(n for n in as_sizes if sizes.dim(n.meta["val"]).is_const)  # Dynamo guards their values
     symbols = of_tensors.union(*(sizes.dim(n.meta["val"]).symbols for n in as_sizes))
     taken = Names(symbols)
     own = {n: taken.fresh(n.name) for n in (*tensors, *varying)}
     limits = [InRange(Dim.of(words[s]), 0, c.most) for s, c in counted.items() if s in words and c.most is not None]
-    facts = (*known_facts(graph, sizes, {}, symbols, said=limits).facts, *extra)
+    facts = (*known_facts(graph, sizes, {}, symbols, said=limits, helpful=True).facts, *extra)
     m = ModuleBuilder()
     types = {n: f"{dtype_of(part_dtype(n.meta['val'].dtype))}[{_dims(n, sizes)}]" for n in tensors}
     weights = {n: m.weight(own[n], t) for n, t in types.items() if n in graph.static}
     constants = {n: m.const(taken.fresh(n.name), type_of(c, n.name), a) for n, c, a in _constants(graph)}
     params = {own[n]: t for n, t in types.items() if n not in weights} | {own[n]: "i64[]" for n in varying}
-    b = m.function("main", params, [str(f) for f in facts if f.symbols <= of_tensors])
+    b = m.function("main", params, [f for f in facts if f.symbols <= of_tensors])
     given = {own[n]: counted[s] for n in as_sizes for s in symbols_of(n.meta["val"]) if _is(n, s) and s in counted}
-    bound = [IntInput(own[n], _size(n, sizes, words, counted)) for n in as_sizes]
+    bound = [IntInput(own[n], _size(n, sizes, words, counted)) for n in as_sizes if n not in settled]
     bind_ints(b, bound, of_tensors, [f for f in facts if not f.symbols <= of_tensors])
-    values = {n: weights[n] if n in weights else b[own[n]] for n in tensors}
-    walker = Walker(b, sizes, values | constants, numbers=_values(varying, numbers, b, own))
+    values: dict[Any, Any] = {n: weights[n] if n in weights else b[own[n]] for n in tensors}
+    values |= {n: _number(sizes.dim(n.meta["val"])) if n in as_sizes else b[own[n]] for n in varying}
+    walker = Walker(b, symbols, values | constants)
     outputs = walker.run(graph.graph_module)
     metas = _metas(graph)
     seen = views(graph, metas)
     returned, results, whole = _returned(b, outputs, metas, seen)
     b.span = None
     b.returns(*returned)
-    run = compile(m.build()) if returned else _nothing
-    if weights and returned:
-        run = Frozen(run, tuple(own[n] for n in weights))
     numerals = tuple(v if isinstance(v, (bool, int, float)) else None for v in outputs)
     listed = tuple(own.get(n) for n in holders)
     pairs = frozenset(i for i, v in enumerate(outputs) if isinstance(v, Complex))
-    return GraphFunction(run, listed, given, tuple(results), numerals, frozenset(whole), seen, pairs)
+
+    def made() -> GraphFunction:
+        run = compile(m.build()) if returned else _nothing
+        if weights and returned:
+            run = Frozen(run, tuple(own[n] for n in weights))
+        return GraphFunction(run, listed, given, tuple(results), numerals, frozenset(whole), seen, pairs)
+
+    return made, [a.fact for a in walker.assumed]
 
 
 def _constants(graph: _Graph) -> list[tuple[Any, torch.Tensor, Any]]:
@@ -351,15 +357,14 @@ def _size(node: Any, sizes: Sizes, words: Mapping[str, str], counted: Mapping[st
     return sizes.dim(node.meta["val"])
 
 
-def _values(varying: Sequence[Any], numbers: frozenset[str], b: Any, own: Mapping[Any, str]) -> dict[str, Any]:
-    """Integers that are values only, by torch's symbols."""
-    return {s: b[own[n]] for n in varying for s in symbols_of(n.meta["val"]) & numbers}
-
-
 def _metas(graph: _Graph) -> list[Any]:
     """What torch knows of each output."""
     (output,) = (n for n in graph.graph.nodes if n.op == "output")
     return [a.meta.get("val") if isinstance(a, torch.fx.Node) else a for a in output.args[0]]
+
+
+def _number(size: Dim) -> Dim | int:
+    return size.value if size.is_const else size
 
 
 def _nothing(**_given: Any) -> tuple[Any, ...]:

@@ -1,44 +1,59 @@
-"""From a module or an exported program to a module of ours."""
+"""torch's programs as modules of ours: the strategy of an import.
+
+**A module** with example arguments (`import_torch`):
+
+1. torch.export traces it once, with every size of `dynamic_shapes` left open. It runs on a copy of the model with
+   attributes of its own; sizes of 0 and 1 in the example give way to others, which stand for all (`trace.py`).
+2. The contract is read: parameters, weights, what is written; the user's Dims are the facts that are given.
+3. The graph is walked with **our own inference** of every size (`walk.py`, `arithmetic.py`). torch's expressions are
+   not looked at: they hold for the sizes that torch assumed. What an operator needs of sizes becomes a fact.
+4. The graph stands for the path that the model's code took. For every guard that the facts do not imply, the model is
+   traced at sizes on its other side, and the *graphs* compared (`paths.py`). A guard stays unless they are the same.
+5. What was found is compared with what the Dims allow. A fact that keeps out sizes at which the model does something is
+   an error with its reason and the line, unless `allow_narrowing`; one without which the model fails is a note.
+6. The example must satisfy every fact, and the program is run next to the model around every bound (`check.py`).
+
+**An exported program** (`import_program`) comes without its model: its graph is what it means. Its ranges are the facts
+that are given, without bounds that follow from torch's 0/1 rule alone (with a note); guards that Python code asked for
+stay; the operators' own are asked anew by our inference.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from ...ir.build import ModuleBuilder
 from ...ir.diagnostics import CompileError, error
-from ...ir.facts import Fact, Facts
-from ...ir.graph import GlobalRef
-from ...ir.types import DType
+from ...ir.dims import Dim
+from ...ir.facts import Compare, Fact, Facts
 from .advice import export_advice
 from .aliasing import refuse_shared
-from .complexes import Complex, is_complex, joined, pair_axis, part_dtype
-from .context import NeedFact, is_tensor
+from .assemble import Assembled, Assembly
+from .check import compared_with, fails, refuse_changed_attributes, survives_nothing, unguarded
+from .conditions import Clause
 from .devices import refuse_valueless
-from .facts import Known, kept_ranges, known_facts
-from .guards import guards, resolver
+from .examples import Arguments, dims_of, example_of, metas_of, resized, sizes_of
+from .facts import kept_ranges, known_facts
+from .guards import Guard, from_two_on, made_a_number, path_conditions, resolver
 from .in_place import followed
-from .ints import IntInput, bind_ints, conditions, facts_of, has_ints, only_values, slices_by_argument, symbols_of
-from .names import Names, UserSizes, automatic, symbol_names
-from .probe import Probe, Settle, example_of, without_state
-from .program import Imported, Result
-from .promote import dtype_of
-from .retrace import reopened
+from .ints import conditions, has_ints, only_values
+from .names import UserSizes, automatic, input_names, symbol_names
+from .narrowing import Found, report
+from .paths import Failed, Kept, Paths, Point, Traced
+from .program import Imported
+from .readable import readable
 from .sizes import Sizes, TorchNames
-from .table import decompositions
-from .trial import interpreted, is_large
-from .walk import Walker, missing, missing_error
-from .weights import Array, WeightStore, array_of, type_of
+from .trace import Questions, exported, in_core, own_copy
+from .walk import missing, missing_error
 
-_ATTEMPTS = 64
-"""Facts that a program may turn out to need, one an attempt."""
+_ROUNDS = 8
+_GENERIC = (5, 3, 7, 4, 6, 11, 2, 9, 10, 13)
+"""Sizes that stand in the example for those of 0 and 1."""
 
 
 def import_torch(
@@ -46,11 +61,12 @@ def import_torch(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
+    allow_narrowing: bool = False,
 ) -> Imported:
     """A `torch.nn.Module` (exported with these arguments) or an `ExportedProgram` as a module of ours.
 
     CompileError when torch cannot export it (with our advice where we know better), when operators are missing (one
-    error that lists all), or when a size has no meaning here.
+    error that lists all), when a size has no meaning here, or when fewer sizes are right than `dynamic_shapes` allow.
     """
     if isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
         refuse_valueless(model)
@@ -58,400 +74,295 @@ def import_torch(
         return import_program(model, dynamic_shapes)
     if not isinstance(model, torch.nn.Module):
         raise error(f"a {type(model).__name__} is no torch.nn.Module and no ExportedProgram")
-    program = export(model, args, kwargs, dynamic_shapes)
-    return import_program(program, dynamic_shapes, example=Example(model, program, tuple(args), dict(kwargs or {})))
+    given = (tuple(args), dict(kwargs or {}))
+    plain = _ModuleImport(model, given, dynamic_shapes, allow_narrowing)
+    try:
+        return plain.run()
+    except CompileError:
+        if not plain.has_numbers:
+            raise
+    return _ModuleImport(model, given, dynamic_shapes, allow_narrowing, all_sizes=True).run()
+
+
+# ------------------------------------------------------------------------------------------------------ modules
 
 
 @dataclass(frozen=True)
-class Example:
-    """A model at hand, its program as exported, and the arguments of the export."""
+class _Trace:
+    """A program as it was traced at `given`, in operators that have rows, and its sizes by the user's names."""
 
-    model: Any
     program: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    core: Any
+    given: Arguments
+    asked: Questions
+    user: UserSizes
+    sizes: Sizes
+    numbers: frozenset[str]
+    oblivious: bool
 
+    @property
+    def dims(self) -> list[Any]:
+        return dims_of(metas_of(self.program), self.sizes)
 
-def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Any:
-    """torch.export, asked not to treat sizes of 0 and 1 as special, nor arguments that share memory as one."""
-    given: dict[str, Any] = {"dynamic_shapes": dynamic_shapes}
-    args, kwargs = _apart(model, args, kwargs)
-    try:
-        with _quiet(), _every_size():
-            program = torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
-        if not slices_by_argument(program):
-            return program
-        with _quiet(), _every_size(False), suppress(Exception):
-            return torch.export.export(model, tuple(args), dict(kwargs or {}), **given)
-        return program
-    except Exception as first:
-        again: list[tuple[AbstractContextManager[Any], dict[str, Any]]] = [(nullcontext(), given)]
-        if "Constraints violated" in str(first):
-            # torch asks more of the sizes than the model does; what the user said of them is checked by us instead.
-            again.append((_every_size(), {"dynamic_shapes": automatic(dynamic_shapes)}))
-        for mode, options in again:
-            try:
-                with _quiet(), mode:
-                    return torch.export.export(model, tuple(args), dict(kwargs or {}), **options)
-            except Exception:  # noqa: BLE001
-                continue
-        raise export_advice(first, args, kwargs) from first
+    def at(self, given: Arguments) -> dict[str, int]:
+        """The values of sizes at other arguments."""
+        return sizes_of(given, self.dims)
 
+    def guards(self) -> tuple[Guard, ...]:
+        own = path_conditions(self.program, self.asked, self.sizes)
+        if not self.oblivious:
+            least = from_two_on(self.program, self.sizes)
+            own = (*own, *(Guard(Clause((Compare(">=", r.dim, 2),)), own=False) for r in least))
+        return own
 
-def _apart(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], dict[str, Any]]:
-    """The example's arguments, none of them the same tensor as another, or as a parameter or buffer of the model."""
-    seen = set(map(id, (*model.parameters(), *model.buffers())))
-
-    def own(x: Any) -> Any:
-        if id(x) in seen:
-            return x.detach().clone()
-        seen.add(id(x))
-        return x
-
-    made: tuple[Sequence[Any], dict[str, Any]] = pytree.tree_map_only(
-        torch.Tensor, own, (tuple(args), dict(kwargs or {}))
-    )
-    return made
-
-
-@contextmanager
-def _every_size(oblivious: bool = True) -> Iterator[None]:
-    """Without what would settle sizes by the example's: torch's 0/1 rule, and its choice of memory formats.
-
-    Unless `oblivious`, the 0/1 rule stays: without it torch does not relate the size of `x[:k]` to the argument k.
-
-    torch's stand-in for a convolution asks which backend would run it, which fixes a size that happens to be 1 in the
-    example; its meta kernel asks nothing (and strides are of no concern here).
-    """
-    from torch._subclasses import fake_impls
-    from torch.fx.experimental import _config
-
-    known = oblivious and hasattr(_config, "backed_size_oblivious")
-    patched = _config.patch(backed_size_oblivious=True) if known else nullcontext()
-    stand_ins = getattr(fake_impls, "op_implementations_dict", {})
-    held = {op: stand_ins.pop(op) for op in (torch.ops.aten.convolution.default,) if op in stand_ins}
-    try:
-        with patched:
-            yield
-    finally:
-        stand_ins.update(held)
-
-
-def _quiet() -> AbstractContextManager[Any]:
-    """Without torch's warnings about itself."""
-    caught = warnings.catch_warnings()
-    caught.__enter__()
-    warnings.simplefilter("ignore")
-    return _Closing(caught)
+    def assembled(self, facts: Sequence[Fact]) -> Assembled:
+        return Assembly(self.core, self.sizes, self.numbers, self.at(self.given)).run(facts)
 
 
 @dataclass
-class _Closing(AbstractContextManager[None]):
-    inner: Any
+class _ModuleImport:
+    """One import of a module."""
 
-    def __exit__(self, *exc: object) -> None:
-        self.inner.__exit__(*exc)
+    model: Any
+    given: Arguments
+    dynamic_shapes: Any
+    allow_narrowing: bool
+    all_sizes: bool = False
+    """Whether sizes are made of integer arguments even where they are values only."""
+    strict: bool = False
+    """Whether torch reads the model's code rather than running it."""
+    oblivious: bool = True
+    """Whether torch takes sizes of 0 and 1 for sizes like others; some of its code fails then."""
+    has_numbers: bool = False
+    settled: dict[str, Dim] = field(default_factory=dict)
+    """Sizes left to torch (`Dim.AUTO`) that were found to be a number, or made of others."""
+
+    def run(self) -> Imported:
+        refuse_changed_attributes(self.model, self.given)
+        program, traced_at, asked = self._first()
+        core, more = _core(program)
+        refuse_shared(core, *self.given)
+        for _ in range(_ROUNDS):
+            first = self._read(program, core, traced_at, (*asked, *more))
+            self.has_numbers = bool(first.numbers)
+            stated, promised = first.user.stated(first.sizes), first.user.promised(first.sizes)
+            _satisfied(first.at(self.given), stated, "dynamic_shapes say so")
+            made = first.assembled(stated)
+            found = [Found(a.fact, a.why, a.place, a.narrows) for a in made.assumed]
+            paths = Paths(Traced(core, made, first.guards()), first.at(traced_at), self._tracer(first))
+            kept = paths.kept(Facts((*stated, *(f.fact for f in found))))
+            found += [_found(k, first.sizes) for k in kept]
+            settled = _settled(found, promised)
+            if not settled:
+                break
+            self.settled = {**{s: d.subs(settled) for s, d in self.settled.items()}, **settled}
+        notes = report(found, promised, first.user, self.allow_narrowing)
+        if kept:
+            made = first.assembled((*stated, *(f.fact for f in found)))
+        for f in found:
+            _satisfied(first.at(self.given), (f.fact,), str(f))
+        imported = replace(made.imported, notes=(*notes, *paths.notes))
+        compared_with(self.model, "the model", imported, self.given, first.dims)
+        return imported
+
+    def _first(self) -> tuple[Any, Arguments, Questions]:
+        """The program that is served, and the arguments that it was traced at: the example's, but of sizes of 0 and 1.
+
+        What is asked of a size that is 1 holds for that size alone, and would be a fact of the program.
+        """
+        program, asked = self._traced_somehow()
+        if made_a_number(asked):
+            shapes = automatic(self.dynamic_shapes)
+            with suppress(Exception):
+                read = exported(own_copy(self.model), *self.given, shapes, True, self.oblivious)
+                if not made_a_number(read[1]):
+                    (program, asked), self.strict = read, True
+        seen = self._read(program, program, self.given, asked)
+        example, stated = seen.at(self.given), Facts(seen.user.stated(seen.sizes))
+        free = iter(_GENERIC)
+        point = {n: v if v > 1 else next(free, v) for n, v in example.items()}
+        others = resized(self.given, seen.dims, point) if point != example and _allowed(stated, point) else None
+        if others is not None:
+            with suppress(Exception):
+                program, asked = self._traced_at(others)
+                return program, others, asked
+        return program, self.given, asked
+
+    def _traced_somehow(self) -> tuple[Any, Questions]:
+        """With sizes of 0 and 1 like others, or as torch has it where it fails so."""
+        try:
+            return self._traced_at(self.given)
+        except Exception as failure:  # whatever torch or the model raises
+            self.oblivious = False
+            with suppress(Exception):
+                program, asked = self._traced_at(self.given)
+                user = UserSizes(program, self.dynamic_shapes)
+                if all(isinstance(size, torch.SymInt) for _, _, size, _ in user.open_sizes()):
+                    return program, asked
+            raise export_advice(failure, *self.given) from failure
+
+    def _traced_at(self, given: Arguments) -> tuple[Any, Questions]:
+        shapes = automatic(self.dynamic_shapes)
+        return exported(own_copy(self.model), *given, shapes, self.strict, self.oblivious)
+
+    def _read(
+        self,
+        program: Any,
+        core: Any,
+        given: Arguments,
+        asked: Questions,
+        like: _Trace | None = None,
+    ) -> _Trace:
+        """By the names of another trace, in which no size that moves was a number."""
+        if like is not None:
+            numbers = like.numbers
+        else:
+            numbers = frozenset[str]() if self.all_sizes else number_symbols(program, core)
+        named = input_names(program, self.dynamic_shapes)
+        names = {s: Dim.of(n).subs(self.settled) for s, n in named.items() if s not in numbers}
+        if like is not None:
+            names = {**like.sizes.names, **names}  # type: ignore[dict-item]
+        user = UserSizes(program, self.dynamic_shapes)
+        return _Trace(program, core, given, asked, user, Sizes(names, apart=True), numbers, self.oblivious)
+
+    def _tracer(self, first: _Trace) -> Callable[[Point, Facts], Traced | Failed]:
+        def trace(point: Point, region: Facts) -> Traced | Failed:
+            """The model traced at other sizes."""
+            given = resized(first.given, first.dims, point)
+            if given is None:
+                return Failed("it was not traced", refused=False)
+            try:
+                program, asked = self._traced_at(given)
+                core, more = _core(program)
+                seen = self._read(program, core, given, (*asked, *more), first)
+                made = seen.assembled(region.facts)
+            except Exception as failure:  # noqa: BLE001  whatever torch or the model raises
+                said = str(failure).strip().split("\n")[0]
+                return Failed(f"it cannot be traced ({said})", fails(self.model, given))
+            return Traced(seen.core, made, (*seen.guards(), *_pinned(first.dims, metas_of(program), given)))
+
+        return trace
 
 
-def decomposed(program: Any) -> Any:
-    """The program in operators that have rows, as far as torch can decompose it."""
-    ranges = kept_ranges(program, Sizes(TorchNames(), resolver(program)))
-    with _quiet(), _every_size(not has_ints(program.graph)):
-        return reopened(program, ranges).run_decompositions(decompositions())
+def _pinned(dims: Sequence[Any], metas: Sequence[Any], given: Arguments) -> tuple[Guard, ...]:
+    """Sizes that are numbers in a trace, for which alone it stands: torch makes them so without asking."""
+    facts: list[Compare] = []
+    for dim, meta, leaf in zip(dims, metas, pytree.tree_leaves(given), strict=False):
+        if isinstance(meta, torch.Tensor):
+            facts += [Compare("==", d, n) for d, n in zip(dim, meta.shape, strict=True) if isinstance(n, int)]
+        elif isinstance(dim, Dim) and not isinstance(meta, torch.SymInt):
+            facts.append(Compare("==", dim, leaf))
+    return tuple(Guard(Clause((f,)), own=False) for f in facts if f.symbols)
 
 
-def _plain(program: Any) -> bool:
+def _core(program: Any) -> tuple[Any, Questions]:
+    """The program in operators that have rows, and what decomposing it asked."""
+    core = program
+    asked: Questions = ()
+    if not is_plain(program):
+        core, asked = in_core(program, {}, oblivious=not has_ints(program.graph), apart=True)
+    absent = missing(core.graph_module)
+    if absent:
+        raise missing_error(absent)
+    return core, asked
+
+
+def _found(kept: Kept, sizes: Sizes) -> Found:
+    """With the line that asks, which is named where a call is refused, too."""
+    place = kept.guard.place
+    fact = replace(readable(kept.guard.clause.fact(sizes)), span=None if place is None else place.span)
+    return Found(fact, kept.why, place, narrows=not kept.refused)
+
+
+def _settled(found: Sequence[Found], promised: frozenset[str]) -> dict[str, Dim]:
+    """A size left to torch that is found to be a number, or made of others."""
+    for f in found:
+        if isinstance(f.fact, Compare) and f.fact.op == "==":
+            for a, b in ((f.fact.lhs, f.fact.rhs), (f.fact.rhs, f.fact.lhs)):
+                free = a.name is not None and a.name not in promised and a.name not in b.symbols
+                if free and all(isinstance(x, str) for x in b.atoms):
+                    return {a.name or "": b}
+    return {}
+
+
+def _allowed(facts: Facts, values: Mapping[str, int]) -> bool:
+    try:
+        return facts.holds(values)
+    except (KeyError, ZeroDivisionError):
+        return False
+
+
+def _satisfied(example: Mapping[str, int], facts: Sequence[Fact], why: str) -> None:
+    """The example's own sizes must be among those that are allowed."""
+    for fact in facts:
+        if fact.symbols <= example.keys() and not _allowed(Facts((fact,)), example):
+            sizes = ", ".join(f"{s} = {example[s]}" for s in sorted(fact.symbols))
+            raise error(
+                f"the sizes of the example are not allowed: {fact}, but there {sizes}",
+                notes=(why,),
+                helps=("the sizes of the example lie in the bounds of their Dims: change the example, or min and max",),
+            )
+
+
+# --------------------------------------------------------------------------------------------- exported programs
+
+
+def is_plain(program: Any) -> bool:
     """Whether it can be taken as it is, which spares tracing it twice again."""
     return not missing(program.graph_module) and followed(program.graph_module) is not None
 
 
-def import_program(
-    program: Any, dynamic_shapes: Any = None, run_decompositions: bool = True, example: Example | None = None
-) -> Imported:
-    """An exported program; `dynamic_shapes`, if given, lends its names to the sizes, and `example` is for trying."""
-    plain = _plain(program)
-    core = program if plain or not run_decompositions else decomposed(program)
+def number_symbols(*programs: Any) -> frozenset[str]:
+    """torch's symbols for integer arguments that are values only; the last of the programs is the one to be walked."""
+    graph = programs[-1].graph
+    asked = [e for p in programs for e in conditions(p)]
+    ranges = {s: r for p in programs for s, r in p.range_constraints.items()}
+    return only_values(graph, asked, ranges, [n for n in graph.nodes if n.op == "placeholder"])
+
+
+def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Any:
+    """torch.export's program, traced as an import traces it; CompileError with our advice where torch fails."""
+    try:
+        return exported(model, tuple(args), dict(kwargs or {}), dynamic_shapes)[0]
+    except Exception as failure:  # whatever torch or the model raises
+        raise export_advice(failure, args, kwargs) from failure
+
+
+def decomposed(program: Any) -> Any:
+    """An exported program in operators that have rows, as far as torch can decompose it."""
+    ranges = kept_ranges(program, Sizes(TorchNames(), resolver(program)))
+    core, _ = in_core(program, ranges, oblivious=not has_ints(program.graph))
+    return core
+
+
+def import_program(program: Any, dynamic_shapes: Any = None, run_decompositions: bool = True) -> Imported:
+    """An exported program; `dynamic_shapes`, if given, lends its names to the sizes."""
+    core = program if is_plain(program) or not run_decompositions else decomposed(program)
     absent = missing(core.graph_module)
     if absent:
         raise missing_error(absent)
-    if example is not None:
-        refuse_shared(core, example.args, example.kwargs)
-    first = _Import(core, program, dynamic_shapes, example)
-    imported = first.whole()
-    if not (first.kept_out and plain and run_decompositions):
-        return imported
-    # torch wrote its sizes for those from 2 on (as quotients of what may be 0); traced anew it writes them for all.
-    again = _Import(decomposed(program), program, dynamic_shapes, example)
-    with suppress(CompileError):
-        other = again.whole()
-        return other if len(again.kept_out) < len(first.kept_out) else imported
+    numbers = number_symbols(program, core)
+    try:
+        return _program_imported(program, core, dynamic_shapes, numbers)
+    except CompileError:
+        if not numbers:
+            raise
+        return _program_imported(program, core, dynamic_shapes, frozenset())
+
+
+def _program_imported(program: Any, core: Any, dynamic_shapes: Any, numbers: frozenset[str]) -> Imported:
+    names = {s: n for s, n in symbol_names(core, dynamic_shapes).items() if s not in numbers}
+    now, before = resolver(core), resolver(program)
+    sizes = Sizes(names, lambda expr: now(before(expr)))
+    user, dims = UserSizes(core, dynamic_shapes), dims_of(metas_of(core), sizes)
+    given = example_of(program)
+    assembly = Assembly(core, sizes, numbers, sizes_of(given, dims))
+    known = known_facts(program, sizes, user.lower(names), assembly.symbols, user.facts(sizes))
+    clash = Facts(known.facts).contradiction()
+    if clash:
+        raise error(f"the exported program's facts contradict one another: {', '.join(map(str, clash))}")
+    made = assembly.run(known.facts)
+    notes = (*known.notes, *(str(a) for a in made.assumed))
+    imported = replace(made.imported, notes=notes)
+    compared_with(unguarded(program), "the exported program", imported, given, dims, survives_nothing(program))
     return imported
-
-
-@dataclass
-class _Import:
-    """One import: attempts to build the function until no fact is missing."""
-
-    program: Any
-    original: Any
-    """The program before it was decomposed."""
-    dynamic_shapes: Any = None
-    example: Example | None = None
-    all_sizes: bool = False
-    """Whether sizes are made of integer arguments even where they are values only."""
-    kept_out: tuple[Fact, ...] = ()
-    """Facts that keep out sizes which were tried, and at which the module does not do as the exported program."""
-    extra: list[Fact] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def whole(self) -> Imported:
-        """With integer arguments as values only where they are no more, or as sizes where that does not do."""
-        try:
-            return self.run()
-        except CompileError:
-            if not self.numbers:
-                raise
-            self.all_sizes, self.extra, self.notes = True, [], []
-            return self.run()
-
-    def run(self) -> Imported:
-        program, original = self.program, self.original
-        self.metas = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
-        self.numbers = frozenset() if self.all_sizes else self._numbers()
-        names = {s: n for s, n in symbol_names(program, self.dynamic_shapes).items() if s not in self.numbers}
-        now, before = resolver(program), resolver(original)
-        self.sizes = Sizes(names, lambda expr: now(before(expr)))
-        self.of_tensors = self._symbols(torch.Tensor)
-        self.symbols = self.of_tensors | self._symbols(torch.SymInt)
-        user = UserSizes(program, self.dynamic_shapes)
-        lower, said = user.lower(names), user.facts(self.sizes)
-        more = () if program is original else guards(program, self.sizes)
-        probe = self._probe(lower)
-        settle: Settle = probe.settle if probe is not None else lambda fact: (fact,)
-        known = known_facts(original, self.sizes, lower, self.symbols, settle, said, more)
-        if probe is not None:
-            self.extra += probe.small(self.symbols, Facts(known.facts), known.relaxed)
-        clash = Facts(known.facts).contradiction()
-        if clash:
-            raise error(f"the exported program's facts contradict one another: {', '.join(map(str, clash))}")
-        imported = self._within(known)
-        if probe is None:
-            trial = self._trial(imported, lower)
-            found = trial.small(self.symbols, Facts(facts_of(imported.module.function("main"))), known.relaxed)
-            self.kept_out = found
-            self.extra += found
-            imported = self._facts_needed(known) if found else replace(imported, notes=(*imported.notes, *trial.notes))
-        return imported
-
-    def _within(self, known: Known) -> Imported:
-        """With the ranges that torch had, if the program has no meaning here for every size outside them."""
-        try:
-            return self._facts_needed(known)
-        except CompileError as failure:
-            if not known.relaxed:
-                raise
-            self.extra += [f for f in known.relaxed if f not in self.extra]
-            try:
-                imported = self._facts_needed(known)
-            except CompileError:
-                raise failure from None
-            said = failure.diagnostics[0].message
-            self.notes += [f"{f}: as torch has it, for it is needed here ({said})" for f in known.relaxed]
-            return imported
-
-    def _facts_needed(self, known: Known) -> Imported:
-        for _ in range(_ATTEMPTS):
-            try:
-                return self._attempt(known)
-            except NeedFact as need:
-                if need.fact in self.extra or not need.fact.symbols or not need.fact.symbols <= self.symbols:
-                    if isinstance(need.__cause__, CompileError):
-                        raise need.__cause__ from None
-                    raise error(f"{need.why}: {need.fact} does not hold") from None
-                self.extra.append(need.fact)
-                self.notes.append(f"{need.fact}: {need.why}")
-        raise error("the program needs more facts than were tried", notes=tuple(self.notes))
-
-    def _probe(self, lower: Mapping[str, int]) -> Probe | None:
-        """Compares the exported program with the model itself."""
-        given = self.example
-        if given is None:
-            return None
-        mutates = bool(self.program.graph_signature.buffers_to_mutate)
-        reference = without_state(lambda: given.model, mutates)
-        candidate = without_state(self._unguarded(given.program), mutates)
-        sizes, notes = self.sizes, self.notes
-        return Probe(reference, candidate, given.program, given.args, given.kwargs, sizes, lower, notes=notes)
-
-    def _trial(self, imported: Imported, lower: Mapping[str, int]) -> Probe:
-        """Compares the module with the exported program, which is all there is of the model."""
-        mutates = bool(self.program.graph_signature.buffers_to_mutate)
-        reference = without_state(self._unguarded(self.original), mutates)
-        candidate = reference if is_large(imported) else interpreted(imported)
-        who, (args, kwargs) = "the exported program", example_of(self.original)
-        return Probe(reference, candidate, self.original, args, kwargs, self.sizes, lower, who, 1, self.notes)
-
-    @staticmethod
-    def _unguarded(program: Any) -> Callable[[], Any]:
-        """The exported program, callable at sizes that its guards keep out; built once, when it is wanted."""
-
-        def build() -> Any:
-            module = program.module(check_guards=False)
-            module.validate_inputs = False
-            return module
-
-        return cache(build)
-
-    def _symbols(self, kind: type) -> frozenset[str]:
-        """Symbols in the sizes of the user's tensors, or in integers that are sizes."""
-        found: set[str] = set()
-        for spec in self.program.graph_signature.input_specs:
-            value = self.metas.get(getattr(spec.arg, "name", ""))
-            if isinstance(value, kind) and spec.kind.name == "USER_INPUT":
-                for d in value.shape if isinstance(value, torch.Tensor) else (value,):
-                    if symbols_of(d).isdisjoint(self.numbers):
-                        found |= self.sizes.dim(d).symbols
-        return frozenset(found)
-
-    def _numbers(self) -> frozenset[str]:
-        """torch's symbols for integer arguments that are values only."""
-        holders = [n for n in self.program.graph.nodes if n.op == "placeholder"]
-        programs = (self.program, self.original)
-        asked = [e for p in programs for e in conditions(p)]
-        ranges = {s: r for p in programs for s, r in p.range_constraints.items()}
-        return only_values(self.program.graph, asked, ranges, holders)
-
-    def _attempt(self, known: Known) -> Imported:
-        program = self.program
-        signature = program.graph_signature
-        m, store = ModuleBuilder(), WeightStore()
-        values: dict[str, Any] = {}
-        params: dict[str, str] = {}
-        inputs: list[str | None] = []
-        fixed: dict[int, object] = {}
-        state: dict[str, Array] = {}
-        ints: dict[str, Any] = {}  # integer parameters
-        mutated = {*signature.buffers_to_mutate.values(), *getattr(signature, "parameters_to_mutate", {}).values()}
-        written = set(signature.user_inputs_to_mutate.values())
-        taken = Names(self.symbols)
-        for spec in signature.input_specs:
-            kind, name = spec.kind.name, getattr(spec.arg, "name", "")
-            if kind == "USER_INPUT":
-                inputs.append(self._input(spec.arg, name, len(inputs), params, values, fixed, written, taken))
-                if isinstance(self.metas.get(name), torch.SymInt):
-                    ints[inputs[-1] or ""] = self.metas[name]
-            elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
-                value = self._tensor(spec)
-                if spec.target in mutated:
-                    values[name] = own = taken.fresh(name)
-                    params[own] = f"inout {type_of(value, spec.target)}"
-                    state[own] = array_of(value)
-                elif self._read(name):
-                    values[name] = GlobalRef(self._weight(m, store, spec.target, value))
-            elif kind == "TOKEN":
-                raise error("programs with side effects (tokens) are not supported")
-            else:
-                raise error(f"an input of kind {kind} (`{name}`) is not supported", helps=("pass tensors",))
-        facts = (*known.facts, *self.extra)
-        b = m.function("main", params, [str(f) for f in facts if f.symbols <= self.of_tensors])
-        numbers = {str(v.node.expr): b[p] for p, v in ints.items() if not symbols_of(v).isdisjoint(self.numbers)}
-        bound = [IntInput(p, self.sizes.dim(v)) for p, v in ints.items() if symbols_of(v).isdisjoint(self.numbers)]
-        bind_ints(b, bound, self.of_tensors, [f for f in facts if not f.symbols <= self.of_tensors])
-        walker = Walker(b, self.sizes, numbers=numbers)
-        for node in program.graph.nodes:
-            if node.op == "placeholder" and node.name in values:
-                held = values[node.name]
-                walker.values[node] = b[held] if isinstance(held, str) else held
-            elif node.op == "get_attr" and isinstance(_attribute(program, node), torch.Tensor):
-                value = _attribute(program, node)
-                walker.values[node] = GlobalRef(self._weight(m, store, node.target, value))
-        outputs = walker.run(program.graph_module)
-        results = self._outputs(b, outputs, values)
-        notes = [*known.notes, *self.notes, *(f"checked at run time: {c}" for c in walker.checked)]
-        specs = program.call_spec
-        pairs = {v: b.type(b[v]).dtype for n, v in values.items() if v in inputs and is_complex(self.metas.get(n))}
-        return Imported(
-            m.build(), store.arrays, tuple(notes), tuple(inputs), fixed, results, state, specs.in_spec, specs.out_spec,
-            pairs,
-        )  # fmt: skip
-
-    def _read(self, name: str) -> bool:
-        return any(n.name == name and n.users for n in self.program.graph.nodes if n.op == "placeholder")
-
-    def _tensor(self, spec: Any) -> Any:
-        program = self.program
-        return program.state_dict[spec.target] if spec.target in program.state_dict else program.constants[spec.target]
-
-    def _weight(self, m: ModuleBuilder, store: WeightStore, target: str, value: Any) -> str:
-        name, new = store.add(target, value)
-        if new:
-            m.weight(name, type_of(value, target))
-        return name
-
-    def _input(
-        self,
-        argument: Any,
-        name: str,
-        at: int,
-        params: dict[str, str],
-        values: dict[str, Any],
-        fixed: dict[int, object],
-        written: set[str],
-        taken: Names,
-    ) -> str | None:
-        """The parameter of a user input; None for what is no tensor."""
-        value = self.metas.get(name)
-        if isinstance(value, torch.Tensor):
-            own = taken.fresh(name)
-            dims = ", ".join(map(str, (*map(self.sizes.dim, value.shape), *pair_axis(value))))
-            kind = f"{dtype_of(part_dtype(value.dtype), f'`{name}`')}[{dims}]"
-            params[own] = f"inout {kind}" if name in written else kind
-            values[name] = own
-            return own
-        if isinstance(value, torch.SymInt):
-            own = taken.fresh(name)
-            params[own] = "i64[]"
-            values[name] = own if not symbols_of(value).isdisjoint(self.numbers) else self.sizes.dim(value)
-            return own
-        if isinstance(value, (torch.SymFloat, torch.SymBool)):
-            raise error(f"the input `{name}` is a number that varies", helps=("pass it as a tensor",))
-        fixed[at] = getattr(argument, "value", value)
-        return None
-
-    def _outputs(self, b: Any, outputs: Sequence[Any], values: Mapping[str, Any]) -> tuple[Result, ...]:
-        """Ends the function: updates of what is written, then the results."""
-        specs = self.program.graph_signature.output_specs
-        targets = {s.target: s.arg.name for s in self.program.graph_signature.input_specs if s.target is not None}
-        returned: list[Any] = []
-        results: list[Result] = []
-        for spec, value in zip(specs, outputs, strict=True):
-            kind = spec.kind.name
-            if kind in ("BUFFER_MUTATION", "PARAMETER_MUTATION"):
-                b.update(values[targets[spec.target]], joined(b, value))
-            elif kind == "USER_INPUT_MUTATION":
-                b.update(values[spec.target], joined(b, value))
-            elif kind == "USER_OUTPUT":
-                results.append(self._result(b, spec, value, returned))
-            else:
-                raise error(f"an output of kind {kind} is not supported", helps=("export for inference",))
-        b.span = None
-        b.returns(*returned)
-        return tuple(results)
-
-    def _result(self, b: Any, spec: Any, value: Any, returned: list[Any]) -> Result:
-        kind = {"SymIntArgument": "int", "SymFloatArgument": "float", "SymBoolArgument": "bool"}
-        name = type(spec.arg).__name__
-        if value is None or name == "ConstantArgument":
-            return Result(constant=None if value is None else spec.arg.value)
-        pairs = isinstance(value, Complex)
-        value = joined(b, value)
-        if not is_tensor(value):
-            if isinstance(value, (bool, int, float)):
-                return Result(constant=value)
-            value = b.full(shape=(), value=value, dtype=DType.i64)
-        returned.append(value)
-        return Result(len(returned) - 1, None, "complex" if pairs else kind.get(name, "tensor"))
-
-
-def _attribute(program: Any, node: Any) -> Any:
-    return getattr(program.graph_module, node.target, None)

@@ -18,8 +18,8 @@ from typing import Any
 from ...ir.diagnostics import CompileError
 from ...ir.dims import Dim, FloorDiv
 from ...ir.facts import Compare, Fact, Facts, InRange
-from .guards import Guard, from_two_on, guards, input_sizes
-from .probe import Settle
+from .guards import from_two_on, guards, input_sizes
+from .readable import readable
 from .retrace import Range
 from .sizes import Sizes, interval
 
@@ -39,34 +39,31 @@ def known_facts(
     sizes: Sizes,
     own_lower: Mapping[str, int],
     symbols: Iterable[str],
-    settle: Settle = lambda fact: (fact,),
     said: Iterable[Fact] = (),
-    more: Sequence[Guard] = (),
+    helpful: bool = False,
 ) -> Known:
     """Facts over `symbols`, the sizes that parameters bind.
 
-    `own_lower` are lower bounds that the user has set (by symbol): they stay, whatever their value.  `settle` says what
-    is left of a guard that the model's own code asked for; `said` are facts from the user; `more` are guards that
-    decomposing the program brought.
+    `own_lower` are lower bounds that the user has set (by symbol): they stay, whatever their value; `said` are facts
+    from the user.  Guards of torch's operators are left out, unless they are `helpful` and hold anyway.
     """
     scope = frozenset(symbols)
-    found = guards(program, sizes)
-    facts, relaxed = _ranges(program, sizes, own_lower, scope, [g.fact for g in found])
+    found = guards(program, sizes, held=helpful)
+    asked = [g.clause.fact(sizes) for g in found]
+    facts, relaxed = _ranges(program, sizes, own_lower, scope, asked)
     collected = Facts()
     for fact in (*(f for f in said if f.symbols <= scope), *facts):
         if not collected.prove(fact):
             collected = collected.add(fact)
-    for guard in (*found, *more):
-        fact = guard.fact
-        if not fact.symbols <= scope or not (guard.own or _helps(fact)):
+    for guard, fact in zip(found, asked, strict=True):
+        if not fact.symbols <= scope or not (guard.own or (helpful and _helps(fact))):
             continue
-        for left in settle(fact) if guard.own else (fact,):
-            if not collected.prove(left):
-                collected = collected.add(left)
+        if not guard.clause.follows(collected):
+            collected = collected.add(readable(fact))
     nothing = Facts()  # sizes are not negative, which need not be said
     told = tuple(f for f in collected.facts if not nothing.prove(f))
-    asked = Facts(dict.fromkeys(g.fact for g in found if g.own))
-    unsaid = [f for f in relaxed if not asked.prove(f) and not collected.prove(f)]
+    own = Facts(dict.fromkeys(f for g, f in zip(found, asked, strict=True) if g.own))
+    unsaid = [f for f in relaxed if not own.prove(f) and not collected.prove(f)]
     return Known(told, tuple(_said(unsaid)), tuple(unsaid))
 
 
@@ -116,7 +113,7 @@ def _without(fact: InRange, follows: Facts, lower: int) -> InRange:
 
 def kept_ranges(program: Any, sizes: Sizes) -> dict[str, Range]:
     """Ranges of torch's symbols without bounds from the 0/1 rule; `sizes` calls symbols as torch does."""
-    asked = [g.fact for g in guards(program, sizes)]
+    asked = [g.clause.fact(sizes) for g in guards(program, sizes)]
     scope = frozenset(s for d in input_sizes(program, sizes) for s in d.symbols)
     facts, _ = _ranges(program, sizes, {}, scope, asked)
     return {

@@ -1,8 +1,8 @@
 """Parameters under torch.compile as weights, for who asks for it: packed once, rather than read as arguments.
 
-Changes that torch counts (an optimizer's step, `load_state_dict`, `param.copy_` under no_grad, another tensor in its
-place) are seen, and the weights packed anew.  torch does not count what is written through `param.data` or a numpy
-array of the same memory, which is why it has to be asked for.
+At every call they are compared with what was packed, byte by byte, and packed anew where they differ. torch counts
+changes (`_version`), but not those of fused optimizers, of a batch norm's statistics, of inference mode, of
+`param.data`, or of a numpy array of the same memory. The comparison reads the parameters once, and the copy once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .weights import array_of
 _SETS = 4
 """Sets of parameters that are kept packed: a graph may serve several modules of one class."""
 
-Key = tuple[tuple[int, int], ...]
+Places = tuple[int, ...]
 
 
 @dataclass
@@ -27,22 +27,30 @@ class Frozen:
 
     executable: Any
     weights: tuple[str, ...]
-    loaded: dict[Key, tuple[Any, list[Any]]] = field(default_factory=dict)
+    loaded: dict[Places, tuple[Any, list[torch.Tensor]]] = field(default_factory=dict)
 
     def __call__(self, **given: Any) -> Any:
         parameters = [given.pop(name) for name in self.weights]
-        key = tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in parameters)
-        found = self.loaded.get(key)
-        if found is None:
-            found = self._load(key, dict(zip(self.weights, parameters, strict=True)))
+        places = tuple(p.data_ptr() for p in parameters)
+        found = self.loaded.get(places)
+        if found is None or not all(map(_same, parameters, found[1])):
+            found = self._load(places, dict(zip(self.weights, parameters, strict=True)))
         return found[0](**given)
 
-    def _load(self, key: Key, parameters: Mapping[str, torch.Tensor]) -> tuple[Any, list[Any]]:
-        """Packs them.  Their memory is held, so that no other tensor can come to have their addresses."""
-        places = [place for place, _ in key]
-        for old in [k for k in self.loaded if [place for place, _ in k] == places] or list(self.loaded)[: 1 - _SETS]:
-            self.loaded.pop(old, None)
-        arrays = {name: array_of(p) for name, p in parameters.items()}
-        made = (self.executable.with_weights(arrays), [p.detach() for p in parameters.values()])
-        self.loaded[key] = made
+    def _load(self, places: Places, parameters: Mapping[str, torch.Tensor]) -> tuple[Any, list[torch.Tensor]]:
+        """Packs a copy of them, which is what later calls compare with."""
+        self.loaded.pop(places, None)
+        for old in list(self.loaded)[: max(0, len(self.loaded) + 1 - _SETS)]:
+            self.loaded.pop(old)
+        copies = [p.detach().clone(memory_format=torch.contiguous_format) for p in parameters.values()]
+        arrays = {name: array_of(copy) for name, copy in zip(parameters, copies, strict=True)}
+        made = (self.executable.with_weights(arrays), copies)
+        self.loaded[places] = made
         return made
+
+
+def _same(parameter: torch.Tensor, copy: torch.Tensor) -> bool:
+    """Whether all bytes are the same: NaN is itself."""
+    if parameter.shape != copy.shape or parameter.dtype != copy.dtype:
+        return False
+    return bool(torch.equal(*(x.detach().contiguous().reshape(-1).view(torch.uint8) for x in (parameter, copy))))

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._sympy import functions as of_torch
 
 from ...ir.dims import Dim
-from ...ir.facts import Compare
+from .conditions import Clause, clauses
 from .sizes import Sizes, unknown
 
 _SOURCE = re.compile(r"L\[['\"]\w+['\"]\](?:\[[^\]]+\]|\.\w+(?![\w(]))*(?:\.\w+\(\)(?:\[\d+\])?)?")
@@ -44,11 +44,11 @@ class GuardText:
     dims: dict[str, Any] = field(default_factory=dict)
     """torch's expression of each symbol of `expr`."""
 
-    def facts(self, sizes: Sizes) -> tuple[Compare, ...]:
+    def clauses(self, sizes: Sizes) -> tuple[Clause, ...]:
         """What it says; CompileError when it has no meaning here, Unrelated when it says nothing of sizes."""
         expr = self.expr()
         named: dict[str, str | Dim] = {name: sizes.dim(value) for name, value in self.dims.items()}
-        return Sizes(named).facts(expr)
+        return clauses(expr, Sizes(named))
 
     def expr(self) -> Any:
         """The guard as torch had it, but over new symbols of which nothing is known.

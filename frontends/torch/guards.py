@@ -1,10 +1,11 @@
-"""What an exported program was found to need of its sizes, as torch keeps it: guards with the place in the code that
-asked, guards of a stored program as text, and run-time assertions in the graph.
+"""What an exported program was found to ask of its sizes, as torch keeps it: guards with the place in the code that
+asked, and guards of a stored program as text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,25 +15,63 @@ import torch
 
 from ...ir.diagnostics import CompileError
 from ...ir.dims import Dim
-from ...ir.facts import Compare, Fact, Facts, InRange
+from ...ir.facts import Fact, Facts, InRange
+from .conditions import Clause, clauses
 from .guard_text import GuardText, Unrelated, inputs_of
+from .places import Place
 from .retrace import asked_by_operators, is_of_data, shape_env
 from .sizes import Sizes
+from .trace import Questions
 
 _LIBRARY = Path(torch.__file__).parent
+_OPERATORS = frozenset(
+    {
+        *("_ops.py", "_decomp", "_refs", "_prims", "_prims_common"),
+        *("_meta_registrations.py", "_subclasses", "_library", "_export"),
+    }
+)
+"""Where torch's operators work out their results' sizes: what they ask decides no graph, unless they are decomposed."""
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A fact that torch found the program to need."""
+    """A condition that torch found the program to need."""
 
-    fact: Compare
-    own: bool  # asked for by the model's own code, rather than by torch's operators
+    clause: Clause
+    own: bool
+    """Asked for by Python code, the model's or torch.nn's, that may go another way; else by an operator."""
+    place: Place | None = None
 
 
-def guards(program: Any, sizes: Sizes) -> tuple[Guard, ...]:
-    """All that is known; CompileError where the model's own code asked for what has no meaning here."""
-    return (*_live(program, sizes), *_stored(program, sizes), *_asserted(program, sizes))
+def guards(program: Any, sizes: Sizes, held: bool = False) -> tuple[Guard, ...]:
+    """All that is known; CompileError where Python code asked for what has no meaning here.
+
+    That is left out if all are `held`: if torch itself checks them at every call.
+    """
+    return (*_live(program, sizes, held), *_stored(program, sizes))
+
+
+def path_conditions(program: Any, asked: Questions, sizes: Sizes) -> tuple[Guard, ...]:
+    """What decides that the program is this one: what Python code asked, and sizes that operators made one.
+
+    Where operators find sizes equal, later questions are of one size, and some are not put at all.
+    """
+    found: list[Guard] = []
+    for question in asked:
+        if not any(map(is_of_data, question.condition.free_symbols)):
+            found += [Guard(c, True, question.place) for c in clauses(question.condition, sizes)]
+    seen = {q.condition for q in asked}
+    environment = shape_env(program)
+    for guard in environment.guards if environment is not None else ():
+        if type(guard.expr).__name__ == "Equality" and guard.expr not in seen:
+            with suppress(CompileError):
+                found += [Guard(c, False) for c in clauses(guard.expr, sizes) if _settles(c)]
+    return tuple(found)
+
+
+def _settles(clause: Clause) -> bool:
+    """Whether it says what a size is."""
+    return any(f.lhs.name is not None or f.rhs.name is not None for f in clause.facts)
 
 
 def resolver(program: Any) -> Any:
@@ -41,34 +80,35 @@ def resolver(program: Any) -> Any:
     return environment.replace if environment is not None else lambda expr: expr
 
 
-def _live(program: Any, sizes: Sizes) -> Iterator[Guard]:
+def _live(program: Any, sizes: Sizes, held: bool) -> Iterator[Guard]:
     environment = shape_env(program)
     for guard in environment.guards if environment is not None else ():
-        own = not _in_library(guard.sloc)
+        frame = getattr(guard.sloc, "framework_loc", None)
+        own = not _in_operator(frame)
         try:
-            for fact in sizes.facts(guard.expr):
-                yield Guard(fact, own)
+            for clause in clauses(guard.expr, sizes):
+                yield Guard(clause, own, _place(frame))
         except CompileError:
-            if own:
+            if own and not held:
                 raise
 
 
-def _in_library(location: Any) -> bool:
-    frame = getattr(location, "framework_loc", None)
-    name = getattr(frame, "filename", None) or str(frame)
-    return Path(name).is_relative_to(_LIBRARY) or "/torch/" in name
+def made_a_number(asked: Questions) -> bool:
+    """Whether Python code asked a size, or what was made of sizes, to be a number: `int(n * 0.5)`, `n == 8`."""
+    return any(type(q.condition).__name__ == "Equality" and any(a.is_number for a in q.condition.args) for q in asked)
 
 
-def _asserted(program: Any, sizes: Sizes) -> Iterator[Guard]:
-    """Run-time assertions on sizes that stand in the graph."""
-    for node in program.graph.nodes:
-        if node.op == "call_function" and str(node.target) == "aten._assert_scalar.default":
-            condition = node.args[0]
-            value = condition.meta["val"] if hasattr(condition, "meta") else condition
-            # A size of data is refused where it is used: what is asserted of it adds nothing.
-            if isinstance(value, torch.SymBool) and not any(map(is_of_data, value.node.expr.free_symbols)):
-                for fact in sizes.facts(value.node.expr):
-                    yield Guard(fact, True)
+def _place(frame: Any) -> Place | None:
+    if not hasattr(frame, "filename"):
+        return None
+    return Place(frame.filename, int(frame.lineno or 1), (frame.line or "").strip())
+
+
+def _in_operator(frame: Any) -> bool:
+    name = Path(getattr(frame, "filename", None) or str(frame))
+    if not name.is_relative_to(_LIBRARY):
+        return False
+    return name.relative_to(_LIBRARY).parts[0] in _OPERATORS
 
 
 # ------------------------------------------------------------------------------------- guards of a stored program
@@ -88,11 +128,11 @@ def _stored(program: Any, sizes: Sizes) -> Iterator[Guard]:
     inputs, operators = inputs_of(program), _Operators(program, sizes)
     for text in texts:
         try:
-            found = GuardText(text, inputs).facts(sizes)
+            found = GuardText(text, inputs).clauses(sizes)
         except Unrelated:
             continue
-        for fact in found:
-            yield Guard(fact, not operators.ask(fact))
+        for clause in found:
+            yield Guard(clause, not operators.ask(clause))
 
 
 @dataclass
@@ -105,18 +145,24 @@ class _Operators:
     program: Any
     sizes: Sizes
 
-    def ask(self, fact: Compare) -> bool:
-        return self._known.prove(fact)
+    def ask(self, clause: Clause) -> bool:
+        return clause in self._asked or clause.follows(self._known)
+
+    @cached_property
+    def _asked(self) -> frozenset[Clause]:
+        found: list[Clause] = []
+        for expr in asked_by_operators(self.program):
+            try:
+                found.extend(clauses(expr, self.sizes))
+            except CompileError:
+                continue
+        return frozenset(found)
 
     @cached_property
     def _known(self) -> Facts:
-        found: list[Fact] = list(from_two_on(self.program, self.sizes))
-        for expr in asked_by_operators(self.program):
-            try:
-                found.extend(self.sizes.facts(expr))
-            except CompileError:
-                continue
-        return Facts(dict.fromkeys(found))
+        told: list[Fact] = list(from_two_on(self.program, self.sizes))
+        told += [c.facts[0] for c in self._asked if len(c.facts) == 1]
+        return Facts(dict.fromkeys(told))
 
 
 def from_two_on(program: Any, sizes: Sizes) -> tuple[InRange, ...]:

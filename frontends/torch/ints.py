@@ -17,7 +17,7 @@ import torch
 from ...ir.build import FunctionBuilder
 from ...ir.diagnostics import error
 from ...ir.dims import Dim
-from ...ir.facts import Fact
+from ...ir.facts import Compare, Fact
 from ...ir.graph import Bind, Function
 from .guards import is_stored
 from .retrace import shape_env
@@ -135,18 +135,18 @@ def bind_ints(b: FunctionBuilder, ints: Sequence[IntInput], sizes: frozenset[str
     """
     known, waiting = set(sizes), list(facts)
     for given in sorted(ints, key=lambda i: i.size.name is None):
-        symbol, told = given.size.name, list[str]()
+        symbol, told = given.size.name, list[Fact]()
         if symbol is None or symbol in known:
             symbol = _fresh(f"{given.name}_size", {*known, *b.types, *(i.size.name for i in ints)})
             if given.size.symbols <= known:
-                told.append(f"{symbol} == {given.size}")
+                told.append(Compare("==", symbol, given.size))
             else:
                 why = f"the input `{given.name}` is {given.size}, of which nothing that is given says the parts"
                 raise error(why, helps=("pass it as a tensor, or as a fixed number",))
         known.add(symbol)
         ready = [f for f in waiting if f.symbols <= known]
         waiting = [f for f in waiting if f not in ready]
-        b.bind(symbol, b[given.name], [*told, *map(str, ready)])
+        b.bind(symbol, b[given.name], [*told, *ready])
 
 
 def facts_of(function: Function) -> tuple[Fact, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from ...ir.diagnostics import error
+from ...ir.diagnostics import CompileError, error
 from ...ir.dims import Dim
 from ...ir.facts import Compare, Fact, InRange
 from ...ir.types import DType
@@ -62,12 +62,34 @@ def symbol_names(program: Any, dynamic_shapes: Any) -> dict[str, str]:
 
 
 def automatic(dynamic_shapes: Any) -> Any:
-    """The same shapes with every named or derived Dim left to torch."""
+    """The same shapes with every Dim left open: what the user said of it is compared with what was found."""
 
     def freed(x: Any) -> Any:
-        return torch.export.Dim.AUTO if _is_named(x) else x
+        return torch.export.Dim.AUTO if _is_open(x) else x
 
-    return pytree.tree_map(freed, dynamic_shapes, is_leaf=_is_named)
+    return pytree.tree_map(freed, dynamic_shapes, is_leaf=_is_open)
+
+
+def input_names(program: Any, dynamic_shapes: Any) -> dict[str, str | Dim]:
+    """torch's symbols for the sizes of inputs, as `automatic` left them open, by the user's Dims: names, and sizes
+    derived from others; torch's own names where there is none.
+    """
+    user = UserSizes(program, dynamic_shapes)
+    given = {str(size.node._expr): dim for _, _, size, dim in user.open_sizes() if isinstance(size, torch.SymInt)}
+    taken = Names(())
+    roots = sorted({getattr(d, "root", d).__name__ for d in given.values() if _is_named(d)})
+    words = {name: taken.fresh(name) for name in roots}
+    found: dict[str, str | Dim] = {}
+    sizes = [*(d for value in _tensors(program) for d in value.shape), *_ints(program)]
+    for symbol in sorted({str(s) for d in sizes for s in _free(d)} | given.keys()):
+        dim = given.get(symbol)
+        if dim is None or not _is_named(dim):
+            found[symbol] = taken.fresh(symbol)
+        elif hasattr(dim, "root"):
+            found[symbol] = Dim.of(dim.fn(Dim.of(words[dim.root.__name__])))
+        else:
+            found[symbol] = words[dim.__name__]
+    return found
 
 
 @dataclass(frozen=True)
@@ -93,12 +115,7 @@ class UserSizes:
         for name, axis, size, dim in self._sizes():
             ours = sizes.dim(size)
             if ours.is_const:
-                raise error(
-                    f"dynamic_shapes leave size {axis} of `{name}` open ({dim.__name__}), but torch.export fixed it to "
-                    f"{ours}: the model, or the example, works for that number only",
-                    notes=tuple(_fixed_by(self.program, ours.value)),
-                    helps=("use x.shape in the model instead of a number, and an example size that stands for others",),
-                )
+                raise self._is_fixed(name, axis, dim, ours.value)
             if hasattr(dim, "root"):
                 derived.append((ours, dim))
                 continue
@@ -111,13 +128,57 @@ class UserSizes:
                 found.append(Compare("==", ours, dim.fn(first[dim.root.__name__])))
         return tuple(found)
 
+    def stated(self, sizes: Sizes) -> tuple[Fact, ...]:
+        """Bounds of the Dims (named ones, and hints with bounds), of sizes that `automatic` left open."""
+        found: list[Fact] = []
+        for owner, axis, size, dim in self.open_sizes():
+            if isinstance(size, int):
+                if not _is_automatic(dim):
+                    raise self._is_fixed(owner, axis, dim, size)
+                continue
+            if hasattr(dim, "root"):
+                continue
+            low, high = getattr(dim, "min", None), getattr(dim, "max", None)
+            bounds = InRange(sizes.dim(size), max(0, int(low or 0)), _finite(high))
+            if bounds.lo != 0 or bounds.hi is not None:
+                found.append(bounds)
+        for _, _, _, dim in self.open_sizes():
+            root = getattr(dim, "root", None)
+            if root is not None and (root.min > 0 or _finite(root.max) is not None):
+                found.append(InRange(valid(root.__name__), max(0, int(root.min)), _finite(root.max)))
+        return tuple(dict.fromkeys(found))
+
+    def _is_fixed(self, name: str, axis: int, dim: Any, size: int) -> CompileError:
+        return error(
+            f"dynamic_shapes leave size {axis} of `{name}` open ({getattr(dim, '__name__', 'Dim.DYNAMIC')}), but "
+            f"torch.export fixed it to {size}: the model, or the example, works for that number only",
+            notes=tuple(_fixed_by(self.program, size)),
+            helps=("use x.shape in the model instead of a number, and an example size that stands for others",),
+        )
+
+    def promised(self, sizes: Sizes) -> frozenset[str]:
+        """Symbols of sizes that the user wants to move: those of Dims with a name, and of Dim.DYNAMIC."""
+        hints = [(size, dim) for _, _, size, dim in self.open_sizes() if not _is_automatic(dim)]
+        return frozenset[str]().union(*(sizes.dim(size).symbols for size, _ in hints))
+
+    def where(self, name: str) -> str:
+        """The input and axis whose size has that name."""
+        for owner, axis, size, dim in self.open_sizes():
+            if name in (getattr(dim, "__name__", None), str(getattr(getattr(size, "node", None), "_expr", ""))):
+                return f"size {axis} of `{owner}`"
+        return f"the size {name}"
+
+    def open_sizes(self) -> Iterator[tuple[str, int, Any, Any]]:
+        """(input, axis, its size in the program, what the user said of it), of all that is left open."""
+        yield from self._sizes(_is_open)
+
     def _roots(self) -> Iterator[tuple[str, Any]]:
         for _, _, size, dim in self._sizes():
             symbols = list(_free(size))
             if len(symbols) == 1 and hasattr(dim, "root") != size.node.expr.is_Symbol:
                 yield str(symbols[0]), getattr(dim, "root", dim)
 
-    def _sizes(self) -> Iterator[tuple[str, int, Any, Any]]:
+    def _sizes(self, wanted: Callable[[Any], bool] = lambda dim: _is_named(dim)) -> Iterator[tuple[str, int, Any, Any]]:
         """(input, axis, its size in the program, the user's Dim)."""
         if self.dynamic_shapes is None:
             return
@@ -129,7 +190,12 @@ class UserSizes:
             if isinstance(value, torch.Tensor) and shape:
                 items = shape.items() if isinstance(shape, dict) else enumerate(shape)
                 for axis, dim in items:
-                    if _is_named(dim):
+                    if wanted(dim) and not -value.dim() <= axis < value.dim():
+                        raise error(
+                            f"dynamic_shapes name axis {axis} of `{name}`, which has rank {value.dim()}",
+                            helps=(f"name axes from 0 to {value.dim() - 1}, as {{axis: Dim}}",),
+                        )
+                    if wanted(dim):
                         yield name, axis, value.shape[axis], dim
 
 
@@ -147,9 +213,22 @@ def _fixed_by(program: Any, value: int) -> Iterator[str]:
 _NO_BOUND = 1 << 62
 
 
+def _finite(bound: Any) -> int | None:
+    return None if bound is None or bound >= _NO_BOUND else int(bound)
+
+
 def _is_named(dim: Any) -> bool:
     """A torch.export.Dim with a name and bounds, or derived from one (AUTO and the like have none)."""
     return hasattr(dim, "__name__") and (hasattr(dim, "root") or (hasattr(dim, "min") and hasattr(dim, "max")))
+
+
+def _is_open(dim: Any) -> bool:
+    """A named Dim, or one of AUTO and DYNAMIC."""
+    return _is_named(dim) or str(getattr(getattr(dim, "type", None), "name", "")) in ("AUTO", "DYNAMIC")
+
+
+def _is_automatic(dim: Any) -> bool:
+    return str(getattr(getattr(dim, "type", None), "name", "")) == "AUTO"
 
 
 def _tensors(program: Any) -> Iterator[Any]:

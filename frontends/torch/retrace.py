@@ -50,6 +50,10 @@ class _Fresh:
     program: Any
     ranges: Mapping[str, Range]
     least: int
+    hints: Mapping[str, int] = field(default_factory=dict)
+    """Sizes that stand for those of the example, by torch's symbols."""
+    apart: bool = False
+    """Whether sizes that torch has found equal are kept apart."""
     environment: Any = field(default_factory=ShapeEnv)
 
     def __post_init__(self) -> None:
@@ -79,17 +83,19 @@ class _Fresh:
     def size(self, given: Any) -> Any:
         if not isinstance(given, torch.SymInt):
             return given
-        expr = given.node.expr
+        expr = given.node._expr if self.apart else given.node.expr
         for symbol in expr.free_symbols:
             self._symbol(symbol, given)
-        return self.environment.create_symintnode(expr, hint=given.node.hint)
+        values = {s: self.hints[str(s)] for s in expr.free_symbols if str(s) in self.hints}
+        hint = expr.xreplace(values) if len(values) == len(expr.free_symbols) else given.node.hint
+        return self.environment.create_symintnode(expr, hint=hint if hint is None else int(hint))
 
     def _symbol(self, symbol: Any, size: Any) -> None:
         if symbol in self.environment.var_to_range:
             return
         low, high = self.ranges.get(str(symbol), (self.least, None))
         self.environment.constrain_symbol_range(symbol, low, int_oo if high is None else high)
-        hint = _hint(symbol, size)
+        hint = self.hints.get(str(symbol), _hint(symbol, size))
         if hint is not None:
             self.environment.add_backed_var_to_val(symbol, hint)
 
@@ -107,7 +113,9 @@ def _hint(symbol: Any, size: Any) -> int | None:
     return None
 
 
-def reopened(program: Any, ranges: Mapping[str, Range]) -> Any:
+def reopened(
+    program: Any, ranges: Mapping[str, Range], hints: Mapping[str, int] | None = None, apart: bool = False
+) -> Any:
     """The program, to be traced again: of its sizes no more is known than `ranges`, and its guards are not in the way.
 
     A guard that is traced again is Python: of a `max` in it the one argument or the other is taken for the larger.
@@ -115,7 +123,7 @@ def reopened(program: Any, ranges: Mapping[str, Range]) -> Any:
     made = copy.copy(program)
     module = torch.fx.GraphModule(program.graph_module, copy.deepcopy(program.graph))
     module.meta.update(program.graph_module.meta)
-    fresh = _Fresh(program, ranges, 0)
+    fresh = _Fresh(program, ranges, 0, hints or {}, apart)
     for node in module.graph.nodes:
         if node.op == "placeholder":
             node.meta["val"] = fresh.value(node.meta.get("val"))

@@ -65,12 +65,14 @@ class Sizes:
 
     names: Mapping[str, str | Dim]
     resolve: Callable[[Any], Any] = field(default=lambda expr: expr)
+    apart: bool = False
+    """Whether sizes that torch has found equal are kept apart, as the inputs had them."""
 
     def dim(self, value: Any) -> Dim:
         """A whole number, a SymInt, or a sympy expression as a dim; CompileError when it is not one."""
         if isinstance(value, (int, Dim)):
             return Dim.of(int(value)) if isinstance(value, int) else value
-        expr = value.node.expr if hasattr(value, "node") else value
+        expr = (value.node._expr if self.apart else value.node.expr) if hasattr(value, "node") else value
         ratio = self._real(self.resolve(expr))
         if ratio.denominator != 1:
             raise unknown(expr, "it is no whole number")
@@ -117,7 +119,11 @@ class Sizes:
             return Dim.min(*parts) if kind == "And" else Dim.max(*parts)
         if kind == "Not":
             return 1 - self.indicator(condition.args[0])
-        fact = self.relation(condition)
+        return self.indicator_of(self.relation(condition))
+
+    @staticmethod
+    def indicator_of(fact: Compare) -> Dim:
+        """1 where the fact holds, else 0, as a dim."""
         a, b = fact.lhs, fact.rhs
         match fact.op:
             case "<=":
@@ -157,6 +163,13 @@ class Sizes:
         if kind == "Or" or (kind == "Not" and type(expr.args[0]).__name__ in ("And", "Or")):
             return (Compare("==", self.indicator(expr), 1),)
         return (plain(self.relation(expr)),)
+
+
+def answered(expr: Any, answer: Any) -> Any:
+    """The condition that an expression has the value that it was found to have."""
+    if getattr(expr, "is_Boolean", False) or getattr(expr, "is_Relational", False):
+        return expr if answer else sympy.Not(expr)
+    return sympy.Eq(expr, answer)
 
 
 def plain(fact: Compare) -> Compare:

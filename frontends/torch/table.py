@@ -30,7 +30,24 @@ from .table_scan import SCAN
 from .table_shape import SHAPE
 
 TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **ADAPTIVE, **INDEX, **LINALG}
-ROWS: Mapping[str, Row] = {**DIRECT, **TABLE}
+_OTHER_NAMES = {
+    "true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub", "negative": "neg", "absolute": "abs",
+    "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "clip": "clamp",
+    "fix": "trunc", "concat": "cat", "concatenate": "cat", "arccos": "acos", "arcsin": "asin", "arctan": "atan",
+    "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "arctan2": "atan2",
+}  # fmt: skip
+"""torch's other names of operators, with the same arguments."""
+
+
+def _under_other_names(rows: Mapping[str, Row]) -> dict[str, Row]:
+    found: dict[str, Row] = {}
+    for name, row in rows.items():
+        space, own, overload = name.split(".", 2)
+        found.update({f"{space}.{n}.{overload}": row for n, meant in _OTHER_NAMES.items() if meant == own})
+    return found
+
+
+ROWS: Mapping[str, Row] = {**_under_other_names(TABLE), **DIRECT, **TABLE}
 """What is known to mean something where it stands in a program that was not decomposed."""
 
 HANDLES: Mapping[str, Callable[[Any], bool]] = {"aten.batch_norm.default": in_inference}

@@ -14,7 +14,7 @@ from .table_nn import avg_pool, batched, per_axis, window
 
 def adaptive_max_pool(rank: int) -> Row:
     def row(t: Context, a: Args) -> Result:
-        size = tuple(t.shape[-rank:])
+        size = tuple(map(Dim.of, a.output_size))
         t.need_elements(a.self, range(t.rank(a.self) - rank, t.rank(a.self)))
         out = batched(t, a.self, rank, lambda x: t.op("adaptive_max_pool", x, output_size=size))
         return out, _places(t, a.self, size) if 1 in t.used else None
@@ -75,7 +75,7 @@ def avg_pool_by(rank: int) -> Row:
         if a.get("divisor_override") is None or not options["ceil_mode"]:
             return plain(t, a)
         mean = batched(t, a.self, rank, lambda x: t.op("avg_pool", x, **options, count_include_pad=False))
-        count = _counts(t, a, options)
+        count = _counts(t, a, t.type(mean).dims, options)
         total = t.op("mul", mean, t.to(count, t.dtype))
         total = t.op("where", t.op("gt", count, 0), total, 0.0)
         return t.op("div", total, float(a.divisor_override))
@@ -83,14 +83,14 @@ def avg_pool_by(rank: int) -> Row:
     return row
 
 
-def _counts(t: Context, a: Args, options: Mapping[str, Any]) -> Operand:
+def _counts(t: Context, a: Args, shape: Sequence[Dim], options: Mapping[str, Any]) -> Operand:
     """How many elements of the operand are in each window."""
     rank = len(options["kernel_size"])
     total: Operand | None = None
     for i in range(rank):
         axis = t.rank(a.self) - rank + i
         kernel, stride, pad = (per_axis(options[k], rank)[i] for k in ("kernel_size", "stride", "padding"))
-        o = t.op("iota", shape=(t.shape[axis], *(1 for _ in range(rank - i - 1))), axis=0, dtype=DType.i64)
+        o = t.op("iota", shape=(shape[axis], *(1 for _ in range(rank - i - 1))), axis=0, dtype=DType.i64)
         start = t.op("sub", t.op("mul", o, stride), pad)
         stop = t.op("minimum", t.op("add", start, kernel), t.to(t.type(a.self).dims[axis], DType.i64))
         count = t.op("maximum", t.op("sub", stop, t.op("maximum", start, 0)), 0)

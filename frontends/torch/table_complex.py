@@ -19,7 +19,7 @@ from .table_nn import NN
 from .table_pointwise import POINTWISE
 from .table_reduce import REDUCE
 from .table_scan import SCAN
-from .table_shape import SHAPE, filled
+from .table_shape import SHAPE, filled, made_shape
 
 ComplexRow = Callable[[Context, Args], Any]
 """A row whose arguments and results may be `Complex`."""
@@ -28,8 +28,9 @@ _REAL: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **INDE
 
 
 def whole(t: Context, x: Complex) -> Complex:
-    """In the shape of the result: a part made of a number may have none of its own."""
-    return x.each(lambda part: t.broadcast(part, t.shape))
+    """Both parts in one shape: one made of a number may have none of its own."""
+    shape = t.common(t.type(x.re).dims, t.type(x.im).dims)
+    return x.each(lambda part: t.broadcast(part, shape))
 
 
 def by_parts(name: str, *values: str) -> ComplexRow:
@@ -84,7 +85,8 @@ def powers(t: Context, a: Args) -> Any:
     number = y.real if isinstance(y, complex) and y.imag == 0 else y
     if isinstance(number, (int, float)) and not is_tensor(number):
         if number == 0:
-            return Complex(filled(t, 1.0), filled(t, 0.0))
+            shape = t.type(cm.parts(t, a.self).re).dims
+            return Complex(filled(t, 1.0, shape), filled(t, 0.0, shape))
         return whole(t, cm.power(t, cm.parts(t, a.self), number))
     return whole(t, cm.power(t, cm.parts(t, a.self), cm.parts(t, y) if not isinstance(y, Complex) else y))
 
@@ -138,7 +140,13 @@ def converted(t: Context, a: Args) -> Any:
 
 
 def constant(value: float) -> ComplexRow:
-    return lambda t, a: Complex(filled(t, value), filled(t, 0.0))
+    def row(t: Context, a: Args) -> Any:
+        like = a.get("self")
+        given = a.changed({"self": like.re}) if isinstance(like, Complex) else a
+        shape = made_shape(t, given)
+        return Complex(filled(t, value, shape), filled(t, 0.0, shape))
+
+    return row
 
 
 def product(first: str, second: str, name: str) -> ComplexRow:
@@ -168,7 +176,7 @@ def affine(name: str, first: str, second: str) -> ComplexRow:
         made = times(t, a, real, cm.parts(t, a.get(first)), cm.parts(t, a.get(second)), first, second)
         if a.bias is None:
             return made
-        behind = 0 if name == "aten.linear.default" else len(t.shape) - 2
+        behind = 0 if name == "aten.linear.default" else t.ranks[0] - 2
         bias = cm.parts(t, a.bias)
         size = t.type(bias.re).dims
         return cm.add(t, made, bias.each(lambda part: t.reshaped(part, (*size, *(1,) * behind))))

@@ -17,7 +17,7 @@ from .context import Args, Context, Row
 from .table_nn import batch_norm, convolution
 from .table_pointwise import binary, convert, extremum, same, unary, where
 from .table_reduce import softmax
-from .table_shape import constant, full, split
+from .table_shape import chunk, constant, full, narrow, tensor_split
 
 
 def plain_convolution(t: Context, a: Args) -> Operand:
@@ -46,7 +46,7 @@ def frequencies(half: bool) -> Row:
     def row(t: Context, a: Args) -> Operand:
         n = Dim.of(a.n)
         t.need(Compare("<=", 1, n), f"`{t.target}` divides by the number of elements")
-        i = t.op("iota", shape=t.shape, dtype=DType.i64)
+        i = t.op("iota", shape=(n // 2 + 1 if half else n,), dtype=DType.i64)
         if not half:
             i = t.op("where", t.op("lt", i, t.to((n + 1) // 2, DType.i64)), i, t.op("sub", i, t.to(n, DType.i64)))
         by = t.op("reciprocal", t.op("mul", t.tensor(n, DType.f64), t.to(a.d, DType.f64)))
@@ -57,7 +57,9 @@ def frequencies(half: bool) -> Row:
 
 def orthogonal(kind: str) -> Row:
     def row(t: Context, a: Args) -> Operand:
-        x, n = (t.broadcast(t.tensor(v, t.dtype), t.shape) for v in (a.x, a.n))
+        x, n = (t.tensor(v, t.dtype) for v in (a.x, a.n))
+        shape = t.common(t.type(x).dims, t.type(n).dims)
+        x, n = (t.broadcast(v, shape) for v in (x, n))
         return t.op("orthogonal_polynomial", x, n, kind=kind)
 
     return row
@@ -75,18 +77,20 @@ DIRECT: Mapping[str, Row] = {
     "aten.__or__.Tensor": binary("bitwise_or"),
     "aten._neg_view.default": unary("neg"),
     "aten.batch_norm.default": batch_norm,
-    "aten.chunk.default": split,
+    "aten.chunk.default": chunk,
     "aten.detach_.default": same,
     "aten.fft_fftfreq.default": frequencies(half=False),
     "aten.fft_rfftfreq.default": frequencies(half=True),
     "aten.log_softmax.int": softmax("log_softmax"),
     "aten.max.other": extremum("maximum", "logical_or"),
     "aten.min.other": extremum("minimum", "logical_and"),
+    "aten.narrow.default": narrow,
     "aten.new_full.default": full,
     "aten.new_ones.default": constant(1),
     "aten.new_zeros.default": constant(0),
     "aten.repeat_interleave.self_int": repeat_interleave,
     "aten.softmax.int": softmax("softmax"),
+    "aten.tensor_split.sections": tensor_split,
     "aten.type_as.default": convert,
     **{f"aten.where.Scalar{which}": where for which in ("", "Other", "Self")},
 }

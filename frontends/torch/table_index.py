@@ -26,10 +26,10 @@ def index_select(t: Context, a: Args) -> Operand:
 
 def gather(t: Context, a: Args) -> Operand:
     if t.rank(a.index) > 1 and t.rank(a.self) < t.rank(a.index):  # torch lets it, of no elements
-        return t.op("zeros", shape=t.shape, dtype=t.dtype)
+        return t.op("zeros", shape=t.type(a.index).dims, dtype=t.dtype)
     if t.rank(a.self) == 0 or t.rank(a.index) == 0:
         x, i = (t.op("reshape", v, shape=(-1,)) for v in (a.self, a.index))
-        return t.reshaped(t.op("gather", x, i, axis=0), t.shape)
+        return t.reshaped(t.op("gather", x, i, axis=0), t.type(a.index).dims)
     return t.op("gather", a.self, a.index, axis=t.axis(a.dim, a.self))
 
 
@@ -69,7 +69,7 @@ def index_put(t: Context, a: Args) -> Operand:
     x, rank = a.self, t.rank(a.self)
     values = t.to(a.values, t.dtype)
     if not axes:
-        spread = t.broadcast(values, t.shape)
+        spread = t.broadcast(values, t.type(x).dims)
         return t.op("add", x, spread) if a.accumulate else spread
     rest = [i for i in range(rank) if i not in axes]
     order = [*axes, *rest]
@@ -134,7 +134,7 @@ def _dealt(t: Context, mask: Operand, values: Operand) -> Operand:
 def scattered(t: Context, x: Operand, dim: int, at: Operand, updates: Operand, reduce: str) -> Operand:
     if t.rank(x) == 0 or t.rank(at) == 0:
         flat = [t.op("reshape", v, shape=(-1,)) for v in (x, at, updates)]
-        return t.reshaped(t.op("scatter", *flat, axis=0, reduce=reduce), t.shape)
+        return t.reshaped(t.op("scatter", *flat, axis=0, reduce=reduce), t.type(x).dims)
     return t.op("scatter", x, at, updates, axis=t.axis(dim, x), reduce=reduce)
 
 
@@ -203,21 +203,23 @@ def select_scatter(t: Context, a: Args) -> Operand:
 
 def masked_scatter(t: Context, a: Args) -> Operand:
     """The k-th place where the mask is true takes the k-th element of the source."""
-    mask = t.broadcast(a.mask, t.shape)
+    shape = t.common(t.type(a.self).dims, t.type(a.mask).dims)
+    mask = t.broadcast(a.mask, shape)
     flat = t.op("reshape", t.op("cast", mask, dtype=DType.i64), shape=(-1,))
     source = t.op("reshape", t.to(a.source, t.dtype), shape=(-1,))
     t.need(Compare("<=", 1, t.type(source).dims[0]), "`masked_scatter` takes elements of its source")
     # Where the mask is false nothing is taken: any index in range will do.
     at = t.op("where", t.op("reshape", mask, shape=(-1,)), t.op("sub", t.op("cumsum", flat, axis=0), 1), 0)
-    taken = t.reshaped(t.op("take", source, at, axis=0), t.shape)
-    return t.op("where", mask, taken, t.broadcast(a.self, t.shape))
+    taken = t.reshaped(t.op("take", source, at, axis=0), shape)
+    return t.op("where", mask, taken, t.broadcast(a.self, shape))
 
 
 def as_strided(t: Context, a: Args) -> Operand:
     """Elements by their places in the row-major order of a contiguous tensor."""
-    at: Operand = t.op("full", shape=t.shape, value=Dim.of(a.storage_offset or 0), dtype=DType.i64)
+    shape = tuple(map(Dim.of, a.size))
+    at: Operand = t.op("full", shape=shape, value=Dim.of(a.storage_offset or 0), dtype=DType.i64)
     for axis, stride in enumerate(a.stride):
-        ramp = t.op("iota", shape=t.shape, axis=axis, dtype=DType.i64)
+        ramp = t.op("iota", shape=shape, axis=axis, dtype=DType.i64)
         at = t.op("add", at, t.op("mul", ramp, t.to(stride, DType.i64)))
     return t.op("take", t.op("reshape", a.self, shape=(-1,)), at, axis=0)
 

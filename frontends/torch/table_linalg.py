@@ -29,7 +29,7 @@ def cholesky(check: bool) -> Row:
         x = swapped(t, a.self) if a.upper else a.self
         low, info = t.b.cholesky(x, check=check or bool(a.get("check_errors")))
         factor = swapped(t, low) if a.upper else low
-        return (factor, info) if len(t.outputs) > 1 else factor
+        return (factor, info) if len(t.dtypes) > 1 else factor
 
     return row
 
@@ -39,14 +39,14 @@ def lu_factor(check: bool) -> Row:
         if not a.pivot:
             raise t.fail("torch itself has no factors without pivots here", "leave `pivot` out")
         packed, pivots, info = t.b.lu(a.A, check=check or bool(a.get("check_errors")))
-        return (packed, t.op("add", pivots, 1), info)[: len(t.outputs)]
+        return (packed, t.op("add", pivots, 1), info)[: len(t.dtypes)]
 
     return row
 
 
 def lu_unpack(t: Context, a: Args) -> Result:
     """The permutation as a matrix, and both triangles; what is not wanted is empty."""
-    *batch, rows, _ = t.type(a.LU_data).dims
+    *batch, rows, columns = t.type(a.LU_data).dims
     dtype = t.type(a.LU_data).dtype
     p = low = up = t.op("zeros", shape=(0,), dtype=dtype)
     if a.unpack_pivots:
@@ -54,7 +54,7 @@ def lu_unpack(t: Context, a: Args) -> Result:
         row = t.op("iota", shape=(rows, Dim.of(1)), axis=0, dtype=DType.i64)
         p = t.to(t.op("eq", t.op("unsqueeze", order, axis=len(batch)), row), dtype)
     if a.unpack_data:
-        rank, count = len(batch) + 2, t.outputs[2].dims[-2]
+        rank, count = len(batch) + 2, t.b.facts.simplify(Dim.min(rows, columns))
         left = t.op("slice", a.LU_data, axis=rank - 1, start=0, stop=count)
         below = t.op("tril", left, diagonal=-1)
         low = t.op("add", below, t.op("eye", n=rows, m=count, dtype=dtype))
@@ -71,7 +71,7 @@ def ordered(t: Context, x: Operand, pivots: Operand, inverse: bool) -> Operand:
 
 def lu_solve(t: Context, a: Args) -> Operand:
     """x of A x = b, or with `adjoint` of A' x = b; x of x A = b by transposing, which `adjoint` turns around."""
-    batch = t.shape[:-2]
+    batch = t.common(t.type(a.LU).dims[:-2], t.type(a.B).dims[:-2])
     adjoint = a.adjoint if a.left else not a.adjoint
     b = stack(t, a.B if a.left else swapped(t, a.B), batch)
     pivots, packed = stack(t, a.pivots, batch, 1), stack(t, a.LU, batch)
@@ -86,7 +86,7 @@ def lu_solve(t: Context, a: Args) -> Operand:
 
 
 def solve_triangular(t: Context, a: Args) -> Operand:
-    batch = t.shape[:-2]
+    batch = t.common(t.type(a.self).dims[:-2], t.type(a.B).dims[:-2])
     matrix, b = stack(t, a.self, batch), stack(t, a.B, batch)
     if a.left:
         return t.op("solve_triangular", matrix, b, lower=not a.upper, unit=bool(a.unitriangular))
@@ -129,9 +129,10 @@ def svd(t: Context, a: Args) -> Result:
     if not a.compute_uv:
         nothing = t.op("zeros", shape=(0,), dtype=t.dtype)
         return nothing, values, nothing
-    left, _, right = t.outputs
-    full = completed(t, u, left.dims[-1]) if 0 in t.used else None
-    across = swapped(t, completed(t, swapped(t, v), right.dims[-2])) if 2 in t.used else None
+    rows, columns = t.type(a.A).dims[-2:]
+    left, right = (rows, columns) if a.full_matrices else (t.type(values).dims[-1],) * 2
+    full = completed(t, u, left) if 0 in t.used else None
+    across = swapped(t, completed(t, swapped(t, v), right)) if 2 in t.used else None
     return full, values, across
 
 

@@ -102,14 +102,15 @@ def max_pool(rank: int, with_indices: bool = True) -> Row:
         out = batched(t, a.self, rank, lambda x: t.op("max_pool", x, **options))
         if not with_indices:
             return out
-        return out, _places(t, a.self, options) if 1 in t.used else None
+        return out, _places(t, a.self, t.type(out).dims, options) if 1 in t.used else None
 
     return row
 
 
-def _places(t: Context, x: Operand, options: dict[str, Any]) -> Operand:
+def _places(t: Context, x: Operand, shape: tuple[Dim, ...], options: dict[str, Any]) -> Operand:
     """Where each window's largest element stands in its plane: the taps of all windows compared one after another."""
-    rank, outputs = len(options["kernel_size"]), t.shape[-len(options["kernel_size"]) :]
+    rank = len(options["kernel_size"])
+    outputs = shape[-rank:]
     spatial = t.type(x).dims[-rank:]
     kernel, stride, padding, dilation = (options[k] for k in ("kernel_size", "stride", "padding", "dilation"))
     pads: list[tuple[Dim | int, Dim | int]] = [(0, 0)] * (t.rank(x) - rank)
@@ -125,12 +126,12 @@ def _places(t: Context, x: Operand, options: dict[str, Any]) -> Operand:
         value = t.op("slice", wide, axis=axes, start=first, stop=stop, step=stride)
         # Changes nothing, but is computed once: slices and pads are read anew, with their conditions, at every use.
         value = t.op("maximum", value, float("-inf"))
-        at = _plane_position(t, axes, first, options, spatial)
+        at = _plane_position(t, shape, axes, first, options, spatial)
         if best is None or place is None:
             # The first tap in the plane stands even where all are -inf.
             best, place = value, at
             continue
-        inside = _inside(t, axes, first, options, spatial)
+        inside = _inside(t, shape, axes, first, options, spatial)
         above = t.op("logical_or", t.op("gt", value, best), t.op("isnan", value))
         fresh = t.op("logical_and", inside, t.op("logical_or", above, t.op("lt", place, 0)))
         best, place = t.op("where", fresh, value, best), t.op("where", fresh, at, place)
@@ -138,18 +139,25 @@ def _places(t: Context, x: Operand, options: dict[str, Any]) -> Operand:
     return place
 
 
-def _coordinate(t: Context, axis: int, i: int, first: tuple[int, ...], options: dict[str, Any]) -> Operand:
-    ramp = t.op("iota", shape=t.shape, axis=axis, dtype=DType.i64)
+def _coordinate(
+    t: Context, shape: tuple[Dim, ...], axis: int, i: int, first: tuple[int, ...], options: dict[str, Any]
+) -> Operand:
+    ramp = t.op("iota", shape=shape, axis=axis, dtype=DType.i64)
     return t.op("add", t.op("mul", ramp, options["stride"][i]), first[i] - options["padding"][i])
 
 
 def _inside(
-    t: Context, axes: tuple[int, ...], first: tuple[int, ...], options: dict[str, Any], spatial: Sequence[Dim]
+    t: Context,
+    shape: tuple[Dim, ...],
+    axes: tuple[int, ...],
+    first: tuple[int, ...],
+    options: dict[str, Any],
+    spatial: Sequence[Dim],
 ) -> Operand:
     """Is the tap in the plane, not in its padding?"""
     ok: Operand | None = None
     for i, axis in enumerate(axes):
-        c = _coordinate(t, axis, i, first, options)
+        c = _coordinate(t, shape, axis, i, first, options)
         here = t.op("logical_and", t.op("ge", c, 0), t.op("lt", c, t.to(spatial[i], DType.i64)))
         ok = here if ok is None else t.op("logical_and", ok, here)
     assert ok is not None
@@ -157,14 +165,19 @@ def _inside(
 
 
 def _plane_position(
-    t: Context, axes: tuple[int, ...], first: tuple[int, ...], options: dict[str, Any], spatial: Sequence[Dim]
+    t: Context,
+    shape: tuple[Dim, ...],
+    axes: tuple[int, ...],
+    first: tuple[int, ...],
+    options: dict[str, Any],
+    spatial: Sequence[Dim],
 ) -> Operand:
     """The row-major position of the tap; negative where it is not in the plane."""
     at: Operand | None = None
     for i, axis in enumerate(axes):
-        c = _coordinate(t, axis, i, first, options)
+        c = _coordinate(t, shape, axis, i, first, options)
         at = c if at is None else t.op("add", t.op("mul", at, t.to(spatial[i], DType.i64)), c)
-    return t.op("where", _inside(t, axes, first, options, spatial), at, -1)
+    return t.op("where", _inside(t, shape, axes, first, options, spatial), at, -1)
 
 
 def avg_pool(rank: int) -> Row:
@@ -183,7 +196,7 @@ def avg_pool(rank: int) -> Row:
 
 def adaptive_pool(name: str, rank: int) -> Row:
     def row(t: Context, a: Args) -> Result:
-        size = tuple(t.shape[-rank:])
+        size = tuple(map(Dim.of, a.output_size))
         t.need_elements(a.self, range(t.rank(a.self) - rank, t.rank(a.self)))
         return batched(t, a.self, rank, lambda x: t.op(name, x, output_size=size))
 
@@ -210,7 +223,7 @@ def native_layer_norm(t: Context, a: Args) -> Result:
         return out, None, None
     rank = t.rank(a.input)
     axes = tuple(range(rank - len(a.normalized_shape), rank))
-    return out, *moments(t, a.input, axes, a.eps, t.outputs[1].dtype)
+    return out, *moments(t, a.input, axes, a.eps, t.dtypes[1])
 
 
 def moments(t: Context, x: Operand, axes: tuple[int, ...], eps: float, dtype: DType) -> tuple[Operand, Operand]:
@@ -238,7 +251,7 @@ def native_group_norm(t: Context, a: Args) -> Result:
     if not t.used & {1, 2}:
         return out, None, None
     flat = t.op("reshape", a.input, shape=(a.N, a.group, Dim.of(a.C) // a.group * a.HxW))
-    mean, deviation = moments(t, flat, (2,), a.eps, t.outputs[1].dtype)
+    mean, deviation = moments(t, flat, (2,), a.eps, t.dtypes[1])
     return out, t.op("squeeze", mean, axis=2), t.op("squeeze", deviation, axis=2)
 
 
@@ -263,8 +276,8 @@ def batch_norm_training(t: Context, a: Args) -> Result:
         return batch_norm_inference(t, a)
     x = a.input
     axes = tuple(i for i in range(t.rank(x)) if i != 1)
-    mean, deviation = moments(t, x, axes, a.eps, t.outputs[1].dtype)
-    kind = t.outputs[1].dtype
+    mean, deviation = moments(t, x, axes, a.eps, t.dtypes[1])
+    kind = t.dtypes[1]
     out = t.op("mul", t.op("sub", t.to(x, kind), mean), deviation)
     shape = (Dim.of(1), t.type(x).dims[1], *(Dim.of(1) for _ in axes[1:]))
     if a.weight is not None:
@@ -283,7 +296,7 @@ def attention(t: Context, a: Args) -> Operand:
     if rank == 2:
         operands = [t.op("unsqueeze", x, axis=0) for x in operands]
     batch = t.type(operands[0]).dims[:-3] if rank > 3 else ()
-    heads = t.shape[-3] if rank > 2 else Dim.of(1)
+    heads = t.type(a.query).dims[-3] if rank > 2 else Dim.of(1)
     own_heads = bool(a.get("enable_gqa", False))
     spread = [
         t.broadcast(x, (*batch, t.type(x).dims[-3] if own_heads or rank < 3 else heads, *t.type(x).dims[-2:]))

@@ -175,7 +175,7 @@ def same(t: Context, a: Args) -> Operand:
 
 
 def copy(t: Context, a: Args) -> Operand:
-    return t.broadcast(t.to(a.src, t.dtype), t.shape)
+    return t.broadcast(t.to(a.src, t.dtype), t.type(a.self).dims)
 
 
 def extremum(name: str, of_bool: str) -> Row:

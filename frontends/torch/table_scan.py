@@ -25,7 +25,7 @@ def running_extreme(name: str, beyond: str) -> Row:
         made = t.op(beyond, x, best)
         if t.type(x).dtype.is_float:
             made = t.op("logical_or", made, t.op("isnan", x))
-        place = t.op("iota", shape=t.shape, axis=axis, dtype=DType.i64)
+        place = t.op("iota", shape=t.type(x).dims, axis=axis, dtype=DType.i64)
         return t.to(best, t.dtype), t.op("cummax", t.op("where", made, place, 0), axis=axis)
 
     return row

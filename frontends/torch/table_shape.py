@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,11 +18,36 @@ _END = 1 << 62
 
 
 def view(t: Context, a: Args) -> Operand:
-    return t.reshaped(a.self, t.shape)
+    return t.reshaped(a.self, a.get("size", a.get("shape")))
+
+
+def flatten(t: Context, a: Args) -> Operand:
+    dims = t.type(a.self).dims
+    if not dims:
+        return t.op("reshape", a.self, shape=(1,))
+    first, last = t.axis(a.start_dim, a.self), t.axis(a.end_dim, a.self)
+    return t.reshaped(a.self, (*dims[:first], Dim.product(dims[first : last + 1]), *dims[last + 1 :]))
+
+
+def unflatten(t: Context, a: Args) -> Operand:
+    dims, axis = t.type(a.self).dims, t.axis(a.dim, a.self)
+    sizes = tuple(map(Dim.of, a.sizes))
+    if -1 in sizes:
+        rest = Dim.product(s for s in sizes if s != -1)
+        t.need(Compare("==", dims[axis] % rest, 0), f"`{t.target}` takes a size that the others divide")
+        sizes = tuple(dims[axis] // rest if s == -1 else s for s in sizes)
+    return t.reshaped(a.self, (*dims[:axis], *sizes, *dims[axis + 1 :]))
 
 
 def expand(t: Context, a: Args) -> Operand:
-    return t.broadcast(a.self, t.shape)
+    """-1 is the size that an axis has."""
+    dims = t.type(a.self).dims
+    lead = len(a.size) - len(dims)
+    shape = [Dim.of(s) if s != -1 else dims[i - lead] for i, s in enumerate(a.size)]
+    for have, wanted in zip(dims, shape[lead:], strict=True):
+        if have != 1 and not t.b.facts.prove_eq(have, wanted):
+            t.need(Compare("==", have, wanted), f"`{t.target}` keeps a size that is not 1", narrows=True)
+    return t.broadcast(a.self, shape)
 
 
 def transposed(x: Operand, t: Context, first: int, second: int) -> Operand:
@@ -43,9 +70,14 @@ def permute(t: Context, a: Args) -> Operand:
 
 
 def squeeze(t: Context, a: Args) -> Operand:
-    """Only axes of size 1 by their type: torch has decided the result's rank."""
+    """Axes of size 1; a size that may be 1 is not, as the rank of the result says."""
     axes = t.axes(a.get("dim"), a.self, empty_is_all=a.get("dim") is None)
-    one = [d for d in axes if t.b.facts.prove_eq(t.type(a.self).dims[d], 1)]
+    dims, one = t.type(a.self).dims, list[int]()
+    for d in axes:
+        if t.b.facts.prove_eq(dims[d], 1):
+            one.append(d)
+        else:
+            t.need(Compare("!=", dims[d], 1), f"`{t.target}` would drop an axis of size 1", narrows=True)
     return t.op("squeeze", a.self, axis=tuple(one)) if one else a.self
 
 
@@ -54,7 +86,7 @@ def unsqueeze(t: Context, a: Args) -> Operand:
 
 
 def bound(value: Value) -> Dim | int | None:
-    """The end of a slice as our operator takes it."""
+    """The end of a slice as our operator takes it; None is the one that the step starts from or goes to."""
     if isinstance(value, Dim) and value.is_const:
         value = value.value
     if value is None or (isinstance(value, int) and abs(value) >= _END):
@@ -64,10 +96,27 @@ def bound(value: Value) -> Dim | int | None:
 
 
 def slice_(t: Context, a: Args) -> Operand:
-    start, end = bound(a.start), bound(a.end)
-    if start in (None, 0) and a.step == 1 and (end is None or t.type(a.self).dims[a.dim] == end):
+    axis = t.axis(a.dim, a.self)
+    size = t.type(a.self).dims[axis]
+    start, end = (_signed(t, bound(x), size) for x in (a.start, a.end))
+    if start in (None, 0) and a.step == 1 and (end is None or size == end):
         return a.self  # type: ignore[no-any-return]
-    return t.op("slice", a.self, axis=t.axis(a.dim, a.self), start=start, stop=end, step=_step(t, a.step))
+    return t.op("slice", a.self, axis=axis, start=start, stop=end, step=_step(t, a.step))
+
+
+def _signed(t: Context, at: Dim | int | None, size: Dim) -> Dim | int | None:
+    """A bound of which it is known whether it counts from the end.
+
+    A difference of two sizes (`x[n - m:]`) counts from the start: that it is not negative is a fact.  Of others both
+    cases are computed.
+    """
+    if at is None or isinstance(at, int) or t.b.facts.prove_le(0, at) or t.b.facts.prove_le(at, -1):
+        return at
+    signs = {c > 0 for m, c in at.terms if m}
+    if len(signs) == 2 and len(at.symbols) > 1:
+        t.need(Compare("<=", 0, at), f"`{t.target}` counts from the end where {at} is negative", narrows=True)
+        return at
+    return Dim.max(at + size * Dim.max(0, Dim.min(1, -at)), 0)
 
 
 def _step(t: Context, step: Value) -> int:
@@ -110,33 +159,77 @@ def split_with_sizes(t: Context, a: Args) -> list[Operand]:
 
 
 def split(t: Context, a: Args) -> list[Operand]:
-    """Parts of a size that torch has counted: as many as there are results."""
+    """Parts of one size, the last of what is left; there is one of nothing where there is nothing."""
     axis = t.axis(a.dim, a.self)
-    return parts(t, a.self, [o.dims[axis] for o in t.outputs], a.dim)
+    size, part = t.type(a.self).dims[axis], Dim.of(a.split_size)
+    number = Dim.max(1, Dim.ceildiv(size, part)) if part != 0 else Dim.of(1)
+    return _counted(t, a, number, size, part)
+
+
+def chunk(t: Context, a: Args) -> list[Operand]:
+    """At most as many parts as asked for, of one size but for the last.
+
+    Of nothing torch gives as many as asked for, each of nothing; that size is left out where there are fewer otherwise.
+    """
+    axis = t.axis(a.dim, a.self)
+    size = t.type(a.self).dims[axis]
+    part = Dim.ceildiv(size, a.chunks)
+    number = Dim.ceildiv(size, Dim.max(1, part))
+    return _counted(t, a, number, size, part)
+
+
+def _counted(t: Context, a: Args, number: Dim, size: Dim, part: Dim) -> list[Operand]:
+    """As many parts as torch has found, which is a fact."""
+    count = len(t.dtypes)
+    t.need(Compare("==", number, count), f"`{t.target}` gives {count} parts", narrows=True)
+    last = size - part * (count - 1)
+    return parts(t, a.self, [*([part] * (count - 1)), t.b.facts.simplify(last)], a.dim)
+
+
+def tensor_split(t: Context, a: Args) -> list[Operand]:
+    """Parts that differ by one in size at most, the larger ones first."""
+    size = t.type(a.self).dims[t.axis(a.dim, a.self)]
+    count = Dim.of(a.sections)
+    if not count.is_const:
+        raise t.fail(f"the number of parts is {count}, which moves")
+    return parts(t, a.self, [(size + count - 1 - i) // count for i in range(count.value)], a.dim)
 
 
 def unbind(t: Context, a: Args) -> list[Operand]:
     axis = t.axis(a.dim, a.self)
-    count = range(len(t.outputs))
-    cut = (t.op("slice", a.self, axis=axis, start=i, stop=i + 1) for i in count)
+    count = len(t.dtypes)
+    size = Compare("==", t.type(a.self).dims[axis], count)
+    t.need(size, f"`{t.target}` gives {count} results", narrows=True)
+    cut = (t.op("slice", a.self, axis=axis, start=i, stop=i + 1) for i in range(count))
     return [t.op("squeeze", c, axis=axis) for c in cut]
+
+
+def narrow(t: Context, a: Args) -> Operand:
+    axis = t.axis(a.dim, a.self)
+    size, start, length = t.type(a.self).dims[axis], Dim.of(a.start), Dim.of(a.length)
+    if start.is_const and start.value < 0:
+        start = start + size
+    t.need(Compare("<=", 0, length), f"`{t.target}` takes a length that is not negative")
+    t.need(Compare("<=", 0, start), f"`{t.target}` counts from the end where {start} is negative", narrows=True)
+    t.need(Compare("<=", start + length, size), f"`{t.target}` takes a part of what there is")
+    return t.op("slice", a.self, axis=axis, start=start, stop=start + length)
 
 
 def cat(t: Context, a: Args) -> Operand:
     """torch leaves out tensors of shape [0] whatever the rank of the others."""
-    rank = len(t.shape)
+    rank = t.ranks[0]
     given = [x for x in a.tensors if t.rank(x) == rank and (rank > 1 or t.type(x).dims != (Dim.of(0),))]
     tensors = [t.to(x, t.dtype) for x in given]
     if not tensors:
-        return t.op("zeros", shape=t.shape, dtype=t.dtype)
+        return t.op("zeros", shape=(0,), dtype=t.dtype)
     return tensors[0] if len(tensors) == 1 else t.op("concat", *tensors, axis=a.dim % rank)
 
 
 def stack(t: Context, a: Args) -> Operand:
     tensors = [t.to(x, t.dtype) for x in a.tensors]
     if len(tensors) == 1:
-        return t.op("unsqueeze", tensors[0], axis=a.dim % len(t.shape))
-    return t.op("stack", *tensors, axis=a.dim % len(t.shape))
+        return t.op("unsqueeze", tensors[0], axis=a.dim % t.ranks[0])
+    return t.op("stack", *tensors, axis=a.dim % t.ranks[0])
 
 
 def flip(t: Context, a: Args) -> Operand:
@@ -151,7 +244,7 @@ def roll(t: Context, a: Args) -> Operand:
         return x  # type: ignore[no-any-return]
     if not a.dims:
         flat = t.op("roll", t.op("reshape", x, shape=(-1,)), shift=tuple(shifts), axis=(0,))
-        return t.reshaped(flat, t.shape)
+        return t.reshaped(flat, t.type(x).dims)
     for shift, dim in zip(shifts, a.dims, strict=True):
         x = t.op("roll", x, shift=shift, axis=t.axis(dim, a.self))
     return x  # type: ignore[no-any-return]
@@ -194,22 +287,31 @@ def other_pad(mode: str) -> Row:
 # ------------------------------------------------------------------------------------------------ of nothing
 
 
+def made_shape(t: Context, a: Args) -> tuple[Dim, ...]:
+    """The shape that a tensor is made in: the one given, else that of another tensor, else none."""
+    size = a.get("size")
+    if size is not None:
+        return tuple(map(Dim.of, size))
+    like = a.get("self")
+    return t.type(like).dims if is_tensor(like) else ()
+
+
 def full(t: Context, a: Args) -> Operand:
     value = a.get("fill_value", a.get("s", a.get("value", 0)))
     if is_tensor(value):
-        return t.broadcast(t.to(value, t.dtype), t.shape)
-    return filled(t, value)
+        return t.broadcast(t.to(value, t.dtype), made_shape(t, a))
+    return filled(t, value, made_shape(t, a))
 
 
-def filled(t: Context, value: Value) -> Operand:
+def filled(t: Context, value: Value, shape: tuple[Dim, ...]) -> Operand:
     made = value if isinstance(value, Dim) and not t.dtype.is_bool else t.to(value, t.dtype)
     if is_tensor(made):
-        return t.broadcast(made, t.shape)  # type: ignore[arg-type]
-    return t.op("full", shape=t.shape, value=made, dtype=t.dtype)
+        return t.broadcast(made, shape)  # type: ignore[arg-type]
+    return t.op("full", shape=shape, value=made, dtype=t.dtype)
 
 
 def constant(value: int) -> Row:
-    return lambda t, a: filled(t, value)
+    return lambda t, a: filled(t, value, made_shape(t, a))
 
 
 def arange(t: Context, a: Args) -> Operand:
@@ -217,7 +319,7 @@ def arange(t: Context, a: Args) -> Operand:
     start, step, end = a.get("start", 0), a.get("step", 1), a.end
     if t.dtype.is_int and all(isinstance(v, (int, Dim)) for v in (start, step, end)):
         return t.op("arange", stop=end, start=start, step=step, dtype=t.dtype)
-    ramp = t.op("iota", shape=t.shape, dtype=DType.i64)
+    ramp = t.op("iota", shape=(_steps(t, start, end, step),), dtype=DType.i64)
     wide = DType.i64 if t.dtype.is_int and not isinstance(step, float) and not isinstance(start, float) else DType.f64
     x = t.to(ramp, wide)
     if step != 1:
@@ -227,23 +329,36 @@ def arange(t: Context, a: Args) -> Operand:
     return t.to(x, t.dtype)  # type: ignore[no-any-return]
 
 
+def _steps(t: Context, start: Any, end: Any, step: Any) -> Dim:
+    """How many steps there are: the ceiling of a quotient, in f64 unless all is whole."""
+    if all(isinstance(v, (int, Dim)) for v in (start, step, end)):
+        span, step = Dim.of(end) - start, Dim.of(step)
+        if not step.is_const:
+            raise t.fail(f"the step {step} is not a literal")
+        span, step = (span, step) if step.value > 0 else (-span, -step)
+        return Dim.max(Dim.ceildiv(span, step), 0)
+    n = t.arithmetic
+    quotient = n.call(operator.truediv, (n.call(operator.sub, (end, start)), step))
+    found = n.call(math.ceil, (quotient,))
+    return Dim.max(found, 0)  # type: ignore[arg-type]
+
+
 def iota(t: Context, a: Args) -> Operand:
-    ramp = t.op("iota", shape=t.shape, dtype=t.dtype)
+    ramp = t.op("iota", shape=(a.length,), dtype=t.dtype)
     scaled = ramp if a.step == 1 else t.op("mul", ramp, t.to(a.step, t.dtype))
     return scaled if a.start == 0 else t.op("add", scaled, t.to(a.start, t.dtype))
 
 
 def eye(t: Context, a: Args) -> Operand:
-    rows, columns = t.shape
-    return t.op("eye", n=rows, m=columns, dtype=t.dtype)
+    return t.op("eye", n=a.n, m=a.get("m", a.n), dtype=t.dtype)
 
 
 SHAPE: Mapping[str, Row] = {
     "aten.view.default": view,
     "aten._unsafe_view.default": view,
     "aten.reshape.default": view,
-    "aten.flatten.using_ints": view,
-    "aten.unflatten.int": view,
+    "aten.flatten.using_ints": flatten,
+    "aten.unflatten.int": unflatten,
     "aten.expand.default": expand,
     "aten.permute.default": permute,
     "aten.t.default": lambda t, a: transposed(a.self, t, 0, 1),

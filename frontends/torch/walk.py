@@ -3,50 +3,29 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
 
 from ...ir.build import FunctionBuilder
-from ...ir.diagnostics import CompileError, Diagnostic, Span
+from ...ir.diagnostics import CompileError, Diagnostic, error
 from ...ir.dims import Dim
+from ...ir.facts import Fact
 from ...ir.graph import Operand
-from ...ir.types import DType, TensorType
-from .ask import asked
+from ...ir.types import DType
+from .arithmetic import Arithmetic, Real, Truth
 from .complexes import Complex, has_complex, is_complex, part_dtype, split
 from .context import Args, Context, is_tensor
 from .in_place import followed, functional
+from .places import Place, place_of
 from .promote import dtype_of
-from .scalars import Scalars
-from .sizes import Sizes
+from .readable import readable
 from .table import ASSERTIONS, HANDLES, IGNORED, ROWS, SIZES, reason
 from .table_complex import COMPLEX
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\w+)\n\s*(.*)')
-
-
-@dataclass(frozen=True)
-class Place:
-    """A line of the model's own code."""
-
-    file: str
-    line: int
-    code: str
-
-    @property
-    def span(self) -> Span:
-        return Span(self.file, self.line, 1, self.line, 1)
-
-
-def place_of(node: Any) -> Place | None:
-    """The innermost line of the model that made a node: outside torch, if there is one."""
-    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    own = [f for f in frames if "/torch/" not in f[0]] or frames
-    return Place(own[-1][0], int(own[-1][1]), own[-1][3].strip()) if own else None
 
 
 def target_name(target: Any) -> str:
@@ -59,7 +38,7 @@ def target_name(target: Any) -> str:
 def calls(graph_module: Any) -> Iterator[Any]:
     """The nodes that compute tensors, those of regions that are walked in place among them."""
     for node in graph_module.graph.nodes:
-        if node.op != "call_function" or target_name(node.target) in SIZES | IGNORED | ASSERTIONS or _only_sizes(node):
+        if node.op != "call_function" or target_name(node.target) in SIZES | IGNORED | ASSERTIONS or only_sizes(node):
             continue
         region = region_of(node, graph_module)
         if region is None:
@@ -78,7 +57,7 @@ def region_of(node: Any, graph_module: Any) -> tuple[Any, tuple[Any, ...]] | Non
     return None
 
 
-def _only_sizes(node: Any) -> bool:
+def only_sizes(node: Any) -> bool:
     """Arithmetic of sizes, or an item of several results: nothing of its own to compute."""
     return node.target is operator.getitem or (
         isinstance(node.meta.get("val"), (*_SYMBOLIC, int, float, bool))
@@ -134,30 +113,65 @@ def missing_error(found: list[Missing]) -> CompileError:
     return CompileError(tuple(said))
 
 
+@dataclass(frozen=True)
+class Assumption:
+    """A fact that an operator was found to need, and where in the model it stands."""
+
+    fact: Fact
+    why: str
+    narrows: bool
+    """Whether torch does something else where the fact does not hold, rather than fail."""
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        return f"{self.fact}: {self.why}" + (f" (at {self.place})" if self.place is not None else "")
+
+
 @dataclass
 class Walker:
-    """Values of a graph's nodes, as they are built."""
+    """Values of a graph's nodes, as they are built.
+
+    `values` are tensors as operands, sizes as dims, other numbers as `arithmetic` has them.  Sizes are inferred here;
+    of torch's own shape propagation only element types and ranks are taken.  Facts are assumed as they are found to be
+    needed, over symbols of `bound`, sizes that the arguments say.
+    """
 
     b: FunctionBuilder
-    sizes: Sizes
+    bound: frozenset[str]
     values: dict[Any, Any] = field(default_factory=dict)
-    checked: list[str] = field(default_factory=list)
-    numbers: Mapping[str, Operand] = field(default_factory=dict)
-    """Integer arguments that are values only, i64[], by torch's symbols."""
+    hints: Mapping[str, int] = field(default_factory=dict)
+    """The sizes of the example, at which those found here are compared with torch's."""
+    assumed: list[Assumption] = field(default_factory=list)
     written: dict[Any, Any] = field(default_factory=dict)
     asserted: list[tuple[Operand, str | None]] = field(default_factory=list)
     """Conditions on data that the program asserts, and what it says where one does not hold."""
 
     def __post_init__(self) -> None:
-        self.scalars = Scalars(self.b, self.sizes, self.numbers)
+        self.arithmetic = Arithmetic(self.b, self.assume)
+        self._place: Place | None = None
+
+    def assume(self, fact: Fact, why: str, narrows: bool = False) -> None:
+        if self.b.facts.prove(fact):
+            return
+        given, fact = fact, readable(fact)
+        if not fact.symbols or not fact.symbols <= self.bound:
+            raise error(f"{why}: {fact} does not hold", self.b.span)
+        fact = replace(fact, span=self.b.span)  # the line that asks for it is named where a call is refused
+        self.b.assume(fact)
+        if not self.b.facts.prove(given):  # what is proven of it alone may not be among others
+            self.b.assume(given)
+        self.assumed.append(Assumption(fact, why, narrows, self._place))
+        clash = self.b.facts.contradiction()
+        if clash:
+            raise error(f"{why}: {fact} does not hold with {', '.join(map(str, clash))}", self.b.span)
 
     def run(self, graph_module: Any) -> tuple[Any, ...]:
         """Builds every call; the values of the outputs."""
         self.written.update(followed(graph_module) or {})
         for node in graph_module.graph.nodes:
-            place = place_of(node)
+            self._place = place = place_of(node)
             self.b.span = place.span if place else None
-            if node.op == "call_function" and not self._is_size(node):
+            if node.op == "call_function" and not self._is_number(node):
                 self.values[self.written.get(node, node)] = self._call(node, graph_module)
             elif node.op == "get_attr":
                 self.values.setdefault(node, getattr(graph_module, node.target, None))
@@ -165,11 +179,11 @@ class Walker:
                 return tuple(self._checked(self.value(a)) for a in node.args[0])
         return ()
 
-    def _is_size(self, node: Any) -> bool:
-        """Whether it is arithmetic of sizes: done where it is asked for, as torch's assertions need not be."""
+    def _is_number(self, node: Any) -> bool:
+        """Whether it is arithmetic of numbers: done where it is asked for, as torch's assertions need not be."""
         if node.target is operator.getitem and isinstance(self.values.get(node.args[0]), (tuple, list)):
             return False
-        return target_name(node.target) in SIZES or _only_sizes(node)
+        return target_name(node.target) in SIZES or only_sizes(node)
 
     def _checked(self, result: Any) -> Any:
         """A result, given where all that was asserted until then holds."""
@@ -181,29 +195,71 @@ class Walker:
         return result
 
     def value(self, arg: Any) -> Any:
-        """An argument: nodes as their values, sizes as dims, in lists too."""
-        if isinstance(arg, torch.fx.Node):
-            return self._known(arg)
+        """An argument: nodes as their values, sizes as dims, real numbers as scalar tensors; in lists too."""
         if isinstance(arg, (list, tuple)):
             return [self.value(a) for a in arg]
-        return self._symbolic(arg) if isinstance(arg, _SYMBOLIC) else arg
+        found = self.number(arg) if isinstance(arg, torch.fx.Node) else arg
+        return self.arithmetic.tensor(found) if isinstance(found, (Real, Truth)) else found
 
-    def _known(self, node: Any) -> Any:
-        node = self.written.get(node, node)
+    def number(self, arg: Any) -> Any:
+        """An argument of arithmetic; what a node is, computed where it was not yet."""
+        if isinstance(arg, (list, tuple)):
+            return [self.number(a) for a in arg]
+        if not isinstance(arg, torch.fx.Node):
+            return arg
+        node = self.written.get(arg, arg)
         if node not in self.values:
-            self.values[node] = self._symbolic(node.meta["val"])
+            self._compute(node)
         if is_complex(node.meta.get("val")) and is_tensor(self.values[node]):
             self.values[node] = split(self.b, self.values[node])
         return self.values[node]
 
-    def _symbolic(self, value: Any) -> Any:
-        if isinstance(value, torch.SymInt) and not self.scalars.is_number(value.node.expr):
-            dim = self.sizes.dim(value)
-            return dim.value if dim.is_const else dim
-        return self.scalars.value(value) if isinstance(value, _SYMBOLIC) else value
+    def shape(self, node: Any) -> tuple[Dim, ...]:
+        """The sizes of a tensor that was walked; KeyError for any other node."""
+        return self._dims(self.values[self.written.get(node, node)])
+
+    def _dims(self, tensor: Any) -> tuple[Dim, ...]:
+        return self.b.type(tensor.re if isinstance(tensor, Complex) else tensor).dims
+
+    def _compute(self, node: Any) -> None:
+        """Arithmetic, and what it is made of; without recursion, as models may count in long chains."""
+        waiting = [node]
+        while waiting:
+            at = waiting[-1]
+            missing = [n for n in at.all_input_nodes if self.written.get(n, n) not in self.values]
+            if missing:
+                waiting.extend(missing)
+                continue
+            waiting.pop()
+            if at not in self.values:
+                self.values[at] = self._size(at) if target_name(at.target) in SIZES else self._computed(at)
+
+    def _computed(self, node: Any) -> Any:
+        if node.op != "call_function" or node.kwargs:
+            raise error(f"`{node}` is a number that is not known here", self.b.span)
+        return self.arithmetic.call(node.target, tuple(map(self.number, node.args)))
+
+    def _size(self, node: Any) -> Any:
+        """A size of a tensor, or where its elements stand in memory, which nothing here depends on."""
+        name, given = target_name(node.target), self.number(node.args[0])
+        if name == "aten.sym_storage_offset.default":
+            return 0
+        dims = self._dims(given)
+        match name:
+            case "aten.sym_size.int":
+                found = dims[node.args[1]]
+            case "aten.sym_numel.default":
+                found = Dim.product(dims)
+            case "aten.sym_stride.int":
+                found = Dim.product(dims[node.args[1] % len(dims) + 1 :])
+            case _:
+                raise error(f"`{name}` is not supported", self.b.span)
+        return found.value if found.is_const else found
 
     def _call(self, node: Any, graph_module: Any) -> Any:
         name = target_name(node.target)
+        if name == "aten._assert_scalar.default":
+            self._hold(node)
         if name in IGNORED:
             return None
         if name in ASSERTIONS:
@@ -218,14 +274,51 @@ class Walker:
         row = row_of(node)
         if row is None:
             raise missing_error([Missing.of(node)])
-        context = Context(self.b, name, self._types(node), _used(node), is_complex(node))
-        try:
-            made = row(context, Args(self._arguments(node)))
-        except CompileError as failure:
-            raise asked(failure, name) from failure
+        value = node.meta["val"]
+        metas = value if isinstance(value, (tuple, list)) else (value,)
+        context = Context(
+            self.b,
+            name,
+            tuple(_dtype(m, name) for m in metas),
+            tuple(m.dim() if isinstance(m, torch.Tensor) else 0 for m in metas),
+            _used(node),
+            self.assume,
+            is_complex(node),
+        )
+        made = self._row(node, row, context)
         results = made if isinstance(made, (tuple, list)) else (made,)
-        agreed = [self._agreed(context, r, t) for r, t in zip(results, context.outputs, strict=False)]
-        return agreed if isinstance(node.meta["val"], (tuple, list)) else agreed[0]
+        agreed = [self._agreed(r, m, context) for r, m in zip(results, metas, strict=False)]
+        return agreed if isinstance(value, (tuple, list)) else agreed[0]
+
+    def _row(self, node: Any, row: Callable[[Context, Args], Any], context: Context) -> Any:
+        """What the row makes of a call; facts without which our operators refuse it are assumed.
+
+        torch fails too where they do not hold, when it runs, or broadcasts a size that here is not 1.
+        """
+        spreads = torch.Tag.pointwise in getattr(node.target, "tags", ())
+        given, tried = self._arguments(node), set[Fact]()
+        while True:
+            count = len(self.b.statements)
+            try:
+                return row(context, Args(given))
+            except CompileError as failure:
+                wanted = [f for d in failure.diagnostics for f in d.wanted if not self.b.facts.prove(f)]
+                if not wanted or not all(f.symbols and f.symbols <= self.bound for f in wanted) or tried & {*wanted}:
+                    raise
+                tried |= {*wanted}
+                del self.b.statements[count:]
+                for fact in wanted:
+                    self.assume(fact, f"`{context.target}`: {failure.diagnostics[0].message}", spreads)
+
+    def _hold(self, node: Any) -> None:
+        """An assertion on sizes: a fact.  What it says of data is refused where that is used."""
+        try:
+            facts = self.arithmetic.facts(self.number(node.args[0]))
+        except CompileError:
+            return
+        for fact in facts:
+            if fact.symbols <= self.bound:
+                self.assume(fact, "the model's code asserts it")
 
     def _region(self, body: Any, operands: tuple[Any, ...]) -> list[Any]:
         given = [self.value(o) for o in operands]
@@ -245,37 +338,45 @@ class Walker:
                 found[argument.name] = argument.default_value if argument.has_default_value() else None
         return found
 
-    def _types(self, node: Any) -> tuple[TensorType, ...]:
-        value = node.meta["val"]
-        listed = value if isinstance(value, (tuple, list)) else (value,)
-        return tuple(self.type_of(v, target_name(node.target)) for v in listed)
-
-    def type_of(self, value: Any, what: str) -> TensorType:
-        """The type of a (fake) tensor, of a complex one that of its parts; an absent result counts as an empty one."""
-        if not isinstance(value, torch.Tensor):
-            return TensorType(DType.f32, (Dim.of(0),))
-        dims = tuple(self.sizes.dim(d) for d in value.shape)
-        return TensorType(dtype_of(part_dtype(value.dtype), f"`{what}`"), dims)
-
-    def _agreed(self, context: Context, made: Any, wanted: TensorType) -> Any:
-        """The value, once its type is known to be the one torch has; what cannot be proven is checked at run time."""
+    def _agreed(self, made: Any, wanted: Any, t: Context) -> Any:
+        """The value, of the element type and rank that torch has, and of its sizes at the example's."""
         if isinstance(made, Complex):
-            return made.each(lambda part: self._agreed(context, part, wanted))
-        if made is None or not is_tensor(made):
+            return made.each(lambda part: self._agreed(part, wanted, t))
+        if made is None or not is_tensor(made) or not isinstance(wanted, torch.Tensor):
             return made
         have = self.b.type(made)
-        made = context.converted(made, wanted.dtype)
-        if len(have.dims) != len(wanted.dims):
-            raise CompileError((Diagnostic(f"`{context.target}` gives {have}, but torch has {wanted}", self.b.span),))
-        if all(a == b or self.b.facts.prove_eq(a, b) for a, b in zip(have.dims, wanted.dims, strict=True)):
-            return made
-        self.checked.append(f"`{context.target}`: {have} against {wanted}")
-        return self.b.match_cast(made, wanted)
+        made = t.converted(made, _dtype(wanted, t.target))
+        at_example = tuple(map(self._at_example, have.dims))
+        torchs = tuple(map(_hint, wanted.shape))
+        same = len(have.dims) == len(wanted.shape)
+        if not same or any(a != b for a, b in zip(at_example, torchs, strict=True) if None not in (a, b)):
+            at = f" for the example, of {torchs}" if same else ""
+            raise error(f"`{t.target}` gives {have} here, but torch has rank {len(wanted.shape)}{at}", self.b.span)
+        return made
+
+    def _at_example(self, dim: Dim) -> int | None:
+        try:
+            return dim.evaluate(self.hints)
+        except (KeyError, ZeroDivisionError):
+            return None
+
+
+def _hint(size: Any) -> int | None:
+    """The size of torch's example, None where torch keeps none."""
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    try:
+        hint = size.node.hint
+    except Exception:  # noqa: BLE001  a size of data has none, and torch raises what it likes
+        return None
+    return None if hint is None else int(hint)
+
+
+def _dtype(value: Any, name: str) -> DType:
+    """An absent result counts as one of f32."""
+    return dtype_of(part_dtype(value.dtype), f"`{name}`") if isinstance(value, torch.Tensor) else DType.f32
 
 
 def _used(node: Any) -> frozenset[int]:
     """Which of several results the graph reads."""
     return frozenset(u.args[1] for u in node.users if u.target is operator.getitem and u.users)
-
-
-Values = Mapping[Any, Any]
