@@ -10,7 +10,19 @@ import numpy as np
 
 from ..ir.diagnostics import Span
 from ..ir.dims import Dim
-from ..ir.loops import IN_USE, BindSymbol, CheckEqual, HostStep, HostTensor, Launch, Program, Result
+from ..ir.facts import Compare, Fact, Facts, OneOf
+from ..ir.loops import (
+    IN_USE,
+    BindSymbol,
+    CheckEqual,
+    CheckFact,
+    HostProgram,
+    HostStep,
+    HostTensor,
+    Launch,
+    Program,
+    Result,
+)
 from ..ir.loops import Kernel as LoopKernel
 from ..runtime import Artifact
 from ..runtime.artifact import raw_bytes
@@ -102,7 +114,7 @@ def _function(function: HostFunction) -> Function:
         tuple(_tree(r) for r in program.results),
         program.single_result,
         program.inherited,
-        tuple(_step(s, slots) for s in function.steps),
+        tuple(_step(s, slots, program) for s in function.steps),
         str(program.arena_bytes.subs({IN_USE: 0})),
         IN_USE in program.arena_bytes.symbols,
         str(program.scratch_bytes),
@@ -130,7 +142,7 @@ def _frame(layout: FrameLayout) -> Frame:
     )
 
 
-def _step(step: HostStep, slots: Mapping[str, tuple[str, int]]) -> Step:
+def _step(step: HostStep, slots: Mapping[str, tuple[str, int]], program: HostProgram) -> Step:
     at = _place(step.span)
     if isinstance(step, BindSymbol):
         used = _used((step.numerator, step.divisor), slots)
@@ -139,7 +151,32 @@ def _step(step: HostStep, slots: Mapping[str, tuple[str, int]]) -> Step:
         used = _used((step.actual, step.expected), slots)
         return Step("equal", "", str(step.actual), "", str(step.expected), *used, step.origin, at)
     used = _used(step.fact.dims, slots)
-    return Step("fact", "", str(step.fact), "", "", *used, step.origin, at)
+    return Step("fact", "", str(step.fact), "", _allowed(step.fact, program), *used, step.origin, at)
+
+
+def _allowed(fact: Fact, program: HostProgram) -> str:
+    """What a fact of one symbol allows a size computed with it: `8*g with g in 1..5 allows 8..40 in steps of 8`.
+
+    Empty where the symbol is a size as it stands, or where that cannot be said in a few words.
+    """
+    sizes = [d for p in program.params for d in p.dims if d.symbols == fact.symbols]
+    if len(fact.symbols) != 1 or not sizes or any(d.name is not None for d in sizes):
+        return ""
+    symbol, size = next(iter(fact.symbols)), sizes[0]
+    step = size.coefficient((symbol,))
+    if step <= 0 or size - step * Dim.of(symbol) != size.constant:
+        return ""
+    known = [s.fact for s in program.steps if isinstance(s, CheckFact) and s.fact.symbols == fact.symbols]
+    if isinstance(fact, OneOf):
+        return f"{size} with {fact} allows {', '.join(str(size.evaluate({symbol: v})) for v in fact.values)}"
+    low, high = Facts(known).bounds(symbol)
+    if isinstance(fact, Compare) and (fact.op in ("==", "!=") or fact.lhs.name is None or not fact.rhs.is_const):
+        return f"{size} with {fact}"
+    first = size.evaluate({symbol: low or 0})
+    steps = f" in steps of {step}" if step > 1 else ""
+    if high is None:
+        return f"{size} with {fact} allows {first} and more{steps}"
+    return f"{size} with {symbol} in {low or 0}..{high} allows {first}..{size.evaluate({symbol: high})}{steps}"
 
 
 def _used(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -193,9 +194,11 @@ def read_source(source: object) -> Module:
         return source
     if not isinstance(source, (str, Path)):
         kinds = "a text, the path of a file, or what `parse` gives"
-        raise error(f"a program is {kinds}, not of the type {type(source).__name__}")
+        helps = ("a torch module is imported: `pliant.from_torch(model, example_inputs)`",) if callable(source) else ()
+        raise error(f"a program is {kinds}, not of the type {type(source).__name__}", helps=helps)
     if isinstance(source, str) and source.strip() and "\n" not in source and "{" not in source:
-        if "\0" in source or not (Path(source).suffix or Path(source).exists() or re.fullmatch(r"[\w./~-]+", source)):
+        named = re.fullmatch(r"[\w./~-]+|.*\.[A-Za-z]\w*", source)
+        if "\0" in source or not (named or os.path.exists(source)):
             raise error(
                 f"`{source}` is neither a program nor the path of one",
                 helps=("a program has a function: `func @main(x: f32[n]) -> f32[n] { y = relu(x) return y }`",),

@@ -102,6 +102,17 @@ class Target:
         raise _unknown(text)
 
 
+_MEANT = (
+    (r"^(arm|aarch64|neoverse|graviton)", "cpu:neoverse-n1"),
+    (r"^(m1|m2|m3|m4|apple|macos|osx|darwin)", "cpu:apple-m1"),
+    (r"avx.?512", "cpu:x86-64-v4"),
+    (r"^(x86|x64|amd64|intel|avx)", "cpu:x86-64-v3"),
+    (r"cuda|gpu|nvidia|nvptx|sm_|hopper|h100|h200", "cuda:sm_90"),
+    (r"^(llvm|native|host|c)$", "cpu"),
+)
+"""What a text that names no target probably means, by its look; no architecture is taken for another."""
+
+
 def known_targets() -> tuple[str, ...]:
     """What can be written, for help texts."""
     return ("cpu", *(f"cpu:{name}" for name in _CPUS), "cuda:sm_80", "cuda:sm_90", "cuda:sm_100")
@@ -109,7 +120,10 @@ def known_targets() -> tuple[str, ...]:
 
 def _unknown(text: str) -> CompileError:
     known = known_targets()
-    near = difflib.get_close_matches(text.strip(), known, n=1, cutoff=0.0)
+    word = text.strip().lower()
+    meant = [target for pattern, target in _MEANT if re.search(pattern, word)]
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.8) or meant
+    near = near or difflib.get_close_matches(word, known, n=1)
     return error(
         f"there is no target `{text}`",
         notes=(f"targets are {', '.join(known)}",),

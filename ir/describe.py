@@ -29,7 +29,7 @@ def written(value: object) -> str:
         return "none"
     if isinstance(value, tuple):
         return f"[{', '.join(map(written, value))}]"
-    return str(value)
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def call(op: type[Op]) -> str:

@@ -88,7 +88,8 @@ def operator_help(name: str, args: Sequence[Node], scope: Scope) -> tuple[str, .
         own = known if known in registry() else RENAMED.get(known)
         if own in registry():
             call = rewritten(own, given, scope)
-            return (f"write `{call[0]}`",) if call else (f"it is called `{own}` here: `pliant ops {own}`",)
+            usage = f"write {USAGE[own]}" if own in USAGE else f"it is called `{own}` here: `pliant ops {own}`"
+            return (f"write `{call[0]}`" if call else usage,)
     return nearest(name, registry()) or ("`pliant ops` lists the operators",)
 
 

@@ -90,6 +90,8 @@ RENAMED = _pairs(
     conv: conv1d conv2d conv3d convolution conv_nd
     conv_transpose: conv_transpose1d conv_transpose2d conv_transpose3d convtranspose convtranspose2d deconv
     attention: scaled_dot_product_attention sdpa dot_product_attention
+    resize: interpolate upsample resize_bilinear resize_nearest resize_images upsample_nearest upsample_bilinear
+    grid_sample: gridsample grid_sampler grid_sampler_2d grid_sampler_3d
     where: where_ select_n
     one_hot: onehot
     flip: reverse
@@ -204,7 +206,7 @@ ATTRIBUTES = {
     "dim": ("axis", "axes"), "dims": ("axes", "axis"), "axis": ("axes",), "axes": ("axis",), "axis_": ("axis",),
     "dimension": ("axis", "axes"), "dimensions": ("axes", "axis"), "perm": ("axes",), "permutation": ("axes",),
     "keepdim": ("keepdims",), "keep_dims": ("keepdims",), "p": ("ord",), "order": ("ord",),
-    "size": ("shape", "output_size"), "sizes": ("shape",), "newshape": ("shape",),
+    "size": ("size", "shape", "output_size"), "sizes": ("shape", "size"), "newshape": ("shape",),
     "new_shape": ("shape",), "output_shape": ("shape", "output_size"), "out_shape": ("shape",),
     "target_shape": ("shape",), "shift": ("shift",), "shifts": ("shift",), "end": ("stop",), "ends": ("stop",),
     "starts": ("start",), "begin": ("start",), "steps": ("step",), "strides": ("step", "stride"),
@@ -233,7 +235,8 @@ OPERANDS = {"input": 0, "self": 0, "tensor": 0, "tensors": 0, "a": 0, "x1": 0, "
 """Operands that are given by name elsewhere, by position."""
 
 POSITIONAL: dict[str, tuple[str, ...]] = {
-    "arange": (), "norm": (), "split": (), "pad": (), "layer_norm": (), "rms_norm": (), "batch_norm": (),
+    "arange": (), "resize": ("size",), "grid_sample": ("mode", "padding_mode", "align_corners"), "norm": (),
+    "split": (), "pad": (), "layer_norm": (), "rms_norm": (), "batch_norm": (),
     "attention": (), "diagonal": (), "repeat": (), "var": ("axis",), "std": ("axis",), "scatter": (),
     "max_pool": ("kernel_size", "stride", "padding"), "conv_transpose": ("stride", "padding"),
     "slice_scatter": ("axis", "start"), "group_norm": ("groups",),
@@ -259,6 +262,7 @@ USAGE = {
     "pad": "`pad(x, pads=[[1, 1], [0, 0]])`: how many before and after, for every axis",
     "repeat": "`repeat(x, repeats=[2, 1])`: the whole tensor, how often along every axis",
     "norm": "`norm(x, axis=1, ord=2)`",
+    "resize": "`resize(x, size=[2*h, 2*w])`, where `h` and `w` are the sizes in the type of `x`",
     "layer_norm": "`layer_norm(x, weight, bias, axis=-1)`",
     "rms_norm": "`rms_norm(x, weight, axis=-1)`",
     "diagonal": "`diagonal(x, axis=[0, 1], offset=0)`",

@@ -34,7 +34,8 @@ class Tensor:
 class Step:
     """A symbol that is bound, or a check, in the order in which host code does them.
 
-    kind: `bind` (symbol == value / divisor), `equal` (value == expected) or `fact` (value is its text).
+    kind: `bind` (symbol == value / divisor), `equal` (value == expected) or `fact` (value is its text, and expected
+    says what it allows a size that is computed with its symbol).
     `slots` are the (argument, dimension) pairs and `symbols` the symbols that it depends on.
     `origin` is the declaration that asked for it and `at` its place in the source.
     """

@@ -69,6 +69,8 @@ class Explainer:
                 found["symbol"], slot = about
                 found["got"] = frame.get(self.function.frame.symbols[about[0]])
                 found["bound_by"] = self._bound_by(about[0])
+            elif (derived := self._derived(step, frame)) is not None:
+                slot, found["got"] = derived
         if slot is not None:
             scalar = any(t.name == slot[0] and not t.dims for t in self.function.params)
             found |= {"argument": slot[0], "dimension": None if scalar else slot[1]}
@@ -130,6 +132,10 @@ class Explainer:
             value = frame.get(self.function.frame.symbols[symbol])
             said = f"{self._slot(*slot)} is {value}, but {step.value}"
             notes = self._origins(step.symbols, frame, (symbol,))
+        elif (derived := self._derived(step, frame)) is not None:
+            slot, value = derived
+            said = f"{self._slot(*slot)} is {value}, but {step.expected or step.value}"
+            notes = self._origins(step.symbols, frame)
         else:
             sides = _sides(step.value, got, expected)
             said = f"{self._where()}: {step.value} does not hold" + (f": {sides}" if sides else "")
@@ -148,6 +154,17 @@ class Explainer:
             scalars = {t.name for t in self.function.params if not t.dims}
             plain = [(s, slot) for s, slot in plain if slot[0] in scalars]
         return plain[0] if len(plain) == 1 else None
+
+    def _derived(self, step: Step, frame: Frame) -> tuple[tuple[str, int], int] | None:
+        """The dimension that the one symbol of a fact was solved from, and its size."""
+        binding = self._binding(step.symbols[0]) if len(step.symbols) == 1 else None
+        if binding is None or len(binding.slots) != 1:
+            return None
+        (slot,) = binding.slots
+        param = next(p for p in self.function.params if p.name == slot[0])
+        sizes = {name: frame.get(at) for name, at in self.function.frame.symbols.items()}
+        value = size_of(param.dims[slot[1]], sizes) if param.dims else None
+        return None if value is None else (slot, value)
 
     def _as_it_came(self, symbol: str) -> tuple[str, int] | None:
         binding = self._binding(symbol)

@@ -244,3 +244,67 @@ def test_matmul_and_half_precision_rounding() -> None:
         got = op("matmul", transpose_b=True).reference(x.numpy(), y.numpy())
         assert isinstance(got, np.ndarray)
         np.testing.assert_allclose(got, torch.matmul(x, y.mT).numpy(), rtol=1e-3 if dtype is torch.float16 else 1e-5)
+
+
+# ---------------------------------------------------------------------------------------------------- resampling
+
+
+def theirs(mode: str, rank: int) -> str:
+    """torch's name of a mode."""
+    linear = {1: "linear", 2: "bilinear", 3: "trilinear"}[rank]
+    return {"linear": linear, "cubic": "bicubic"}.get(mode, mode)
+
+
+RESIZES = [
+    (mode, shape, size, align)
+    for mode in ("nearest", "nearest-exact", "linear", "cubic")
+    for shape, size in [
+        ((2, 3, 7), (10,)), ((1, 2, 1), (5,)), ((2, 3, 5, 8), (10, 16)), ((1, 1, 9, 4), (3, 7)), ((1, 2, 1, 6), (1, 1)),
+        ((1, 2, 3, 4, 5), (6, 3, 9)), ((2, 2, 13, 11), (97, 101)),
+    ]
+    for align in (False, True)
+    if (mode in ("linear", "cubic") or not align) and (mode != "cubic" or len(size) == 2)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "shape", "size", "align"), RESIZES)
+def test_resize(mode: str, shape: tuple[int, ...], size: tuple[int, ...], align: bool) -> None:
+    x = draw(*shape)
+    asked = {"align_corners": align} if mode in ("linear", "cubic") else {}
+    want = F.interpolate(torch.from_numpy(x), size=size, mode=theirs(mode, len(size)), **asked)
+    agree(op("resize", size=size, mode=mode, align_corners=align).reference(x), want)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "cubic"])
+@pytest.mark.parametrize("scale", [1.3, 2.0, 0.6, 1 / 3])
+def test_resize_by_a_scale(mode: str, scale: float) -> None:
+    """The factor itself says where places lie, and not the sizes that come of it."""
+    x = draw(1, 2, 10, 7)
+    want = F.interpolate(torch.from_numpy(x), scale_factor=scale, mode=theirs(mode, 2))
+    got = op("resize", size=tuple(want.shape[2:]), mode=mode, scales=(scale, scale)).reference(x)
+    agree(got, want)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_nearest_places_are_torchs_at_every_size(mode: str) -> None:
+    """Rounding in f32 decides which element it is: every pair of sizes up to 70, and some large ones.
+
+    In two dimensions: of one and three, torch's own code differs from that by a fused multiplication.
+    """
+    pairs = [(a, b) for a in range(1, 70) for b in range(1, 70)] + [(1000, 999), (4097, 12345), (77777, 100003)]
+    for size, out in pairs:
+        x = np.arange(size, dtype=np.float32).reshape(1, 1, 1, -1)
+        want = F.interpolate(torch.from_numpy(x), size=(1, out), mode=mode).numpy()
+        got = op("resize", size=(1, out), mode=mode).reference(x)
+        np.testing.assert_array_equal(got, want, err_msg=f"{size} {out}")
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize(("mode", "rank"), [("linear", 2), ("nearest", 2), ("cubic", 2), ("linear", 3), ("nearest", 3)])
+def test_grid_sample(mode: str, rank: int, padding: str, align: bool) -> None:
+    x = draw(2, 3, *(4, 5, 6)[:rank])
+    grid = np.random.default_rng(1).uniform(-2.5, 2.5, (2, *(3, 7, 2)[:rank], rank)).astype(np.float32)
+    kind = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+    want = F.grid_sample(torch.from_numpy(x), torch.from_numpy(grid), kind, padding, align)
+    agree(op("grid_sample", mode=mode, padding_mode=padding, align_corners=align).reference(x, grid), want)
