@@ -24,6 +24,8 @@ from tests.help_harness import programs
 
 TESTS = Path(__file__).resolve().parent
 STEPS = 4
+MOST_RESULTS = 8
+"""Names given to results: an operator that is refused for the number of its results has too many to write."""
 
 
 def refusals(text: str) -> tuple[Diagnostic, ...]:
@@ -80,7 +82,7 @@ def refused_text(case: Refused) -> str:
     heads = [f"{n}: {t}" for n, t in params.items()] + [f"size_of_{s}: u8[{s}]" for s in sorted(used - bound)]
     where = f" where {', '.join(map(str, case.facts))}" if case.facts else ""
     count = case.op.results or len(getattr(case.op, "sizes", None) or ()) or getattr(case.op, "sections", None) or 1
-    targets = ", ".join(f"y{i}" for i in range(count))
+    targets = ", ".join(f"y{i}" for i in range(min(count, MOST_RESULTS)))
     return f"func @f({', '.join(heads)}){where} {{\n{targets} = {print_apply(case.op, operands)}\n}}\n"
 
 
