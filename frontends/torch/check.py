@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...ir.diagnostics import CompileError, error
-from ...ir.facts import Facts
+from ...ir.facts import Fact, Facts
 from ...ir.graph import Apply, Module
 from ...ir.infer_module import infer_module
 from ...ir.interpret import Interpreter, InterpretError
@@ -159,17 +160,27 @@ def _internal(message: str) -> CompileError:
 
 def _points(imported: Imported, given: Arguments, dims: Sequence[Any]) -> Iterator[Mapping[str, int]]:
     """The example's sizes, and others next to what the facts keep out, one size at a time."""
-    facts, example = Facts(facts_of(imported.module.function("main"))), sizes_of(given, dims)
+    facts, example = facts_of(imported.module.function("main")), sizes_of(given, dims)
     yield example
-    wanted: list[dict[str, int]] = []
-    for name in sorted(example):
-        allowed = [n for n in range(_TRIED) if _holds(facts, {**example, name: n})]
-        near = [n for n in allowed if n - 1 not in allowed or n + 1 not in allowed]
-        wanted += [{**example, name: n} for n in (*allowed[:2], *near[1:4]) if n != example[name]]
+    yield from islice(_others(facts, example), _POINTS)
+
+
+def _others(facts: Sequence[Fact], example: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
     for value in (0, 1):
-        wanted.append(dict.fromkeys(example, value))
-    unique = [dict(t) for t in dict.fromkeys(tuple(sorted(w.items())) for w in wanted)]
-    yield from [w for w in unique if _holds(facts, w)][:_POINTS]
+        alike = dict.fromkeys(example, value)
+        if _holds(Facts(facts), alike):
+            yield alike
+    speaking: dict[str, list[Fact]] = {}
+    for fact in facts:
+        for name in fact.symbols:
+            speaking.setdefault(name, []).append(fact)
+    for name, at in sorted(example.items()):
+        about = Facts(speaking.get(name, ()))
+        allowed = [n for n in range(_TRIED) if _holds(about, {**example, name: n})]
+        near = [n for n in allowed if n - 1 not in allowed or n + 1 not in allowed]
+        for n in dict.fromkeys((*allowed[:2], *near[1:4])):
+            if n != at and (len(example) > 1 or n > 1):
+                yield {**example, name: n}
 
 
 def _holds(facts: Facts, values: Mapping[str, int]) -> bool:
