@@ -149,6 +149,14 @@ def test_sizes_scaled_by_real_numbers_are_those_of_eager(factor: float) -> None:
     assert as_eager(made, scaled, [[(1, 1, n)] for n in sizes]) == []
 
 
+def test_images_in_another_size_down_to_one_element() -> None:
+    def scaled(x: Any) -> Any:
+        return F.interpolate(x, scale_factor=1.5, mode="linear", align_corners=True)
+
+    made = imported(scaled, [(2, 3, 8)], [{2: Dim("n", max=64)}])
+    assert as_eager(made, scaled, [[(2, 3, n)] for n in (1, 2, 3, 8, 64)]) == []
+
+
 SPLITS: dict[str, Callable[..., Any]] = {
     "chunk": lambda x: [c * 1 for c in x.chunk(4)],
     "split": lambda x: [c * 1 for c in x.split(4)],

@@ -409,7 +409,43 @@ LINALG: Mapping[str, Case] = {
     "aten._linalg_svd.default": lambda c: aten._linalg_svd.default(regular(c))[1],
 }
 
+_BY_AXES: Mapping[int, Callable[[Inputs], Any]] = {
+    1: lambda c: c.z.flatten(2), 2: lambda c: c.z, 3: lambda c: c.z.unsqueeze(2),
+}  # fmt: skip
+
+
+def _resized(name: str, axes: int, *corners: bool) -> Case:
+    """In a size, and by factors."""
+    op = getattr(aten, name).vec
+
+    def case(c: Inputs) -> Any:
+        x, size, factors = _BY_AXES[axes](c), [5, 7, 9][:axes], [1.5, 0.75, 2.0][:axes]
+        return [op(x, size, *(corners[:1]), None), op(x, None, *corners[1:], factors if axes < 3 else [1.0, 1.5, 0.75])]
+
+    return case
+
+
+RESAMPLE: dict[str, Case] = {
+    **{f"aten.upsample_nearest{n}d.vec": _resized(f"upsample_nearest{n}d", n) for n in (1, 2, 3)},
+    **{f"aten._upsample_nearest_exact{n}d.vec": _resized(f"_upsample_nearest_exact{n}d", n) for n in (1, 2, 3)},
+    **{
+        f"aten.{name}.vec": _resized(name, axes, True, False)
+        for name, axes in (
+            ("upsample_linear1d", 1), ("upsample_bilinear2d", 2),
+            ("upsample_trilinear3d", 3), ("upsample_bicubic2d", 2),
+        )
+    },
+    "aten.grid_sampler_2d.default": lambda c: [
+        aten.grid_sampler_2d.default(c.z, torch.tanh(c.z[:, :2].permute(0, 2, 3, 1)) * 1.2, mode, padding, corners)
+        for mode, padding, corners in ((0, 0, False), (0, 1, True), (1, 2, False), (2, 0, True))
+    ],
+    "aten.grid_sampler_3d.default": lambda c: aten.grid_sampler_3d.default(
+        c.z.unsqueeze(2), torch.tanh(c.z[:, :3].permute(0, 2, 3, 1)).unsqueeze(1), 0, 0, False
+    ),
+}  # fmt: skip
+"""Images in another size, or read at places."""
+
 GROUPS: Mapping[str, Mapping[str, Case]] = {
     "unary": UNARY, "binary": BINARY, "shape": SHAPE, "reduce": REDUCE, "nn": NN, "index": INDEX,
-    "linalg": LINALG,
+    "linalg": LINALG, "resample": RESAMPLE,
 }  # fmt: skip

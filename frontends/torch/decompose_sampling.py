@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -55,65 +54,6 @@ def embedding_bag(
 
 
 # ------------------------------------------------------------------------------------------------------- grids
-
-
-def _mirrored(x: Any, low: float, high: float) -> Any:
-    """x reflected at both ends until it is inside; low and high are twice the ends."""
-    if low == high:
-        return torch.zeros_like(x)
-    start, span = low / 2, (high - low) / 2
-    x = (x - start).abs()
-    extra = torch.fmod(x, span)
-    flips = torch.floor(x / span)
-    return torch.where(torch.remainder(flips, 2) == 0, extra + start, span - extra + start)
-
-
-def _source(x: Any, size: Any, padding: int, align_corners: bool) -> Any:
-    """Where in an axis of that size a coordinate of [-1, 1] lies."""
-    x = (x + 1) / 2 * (size - 1) if align_corners else ((x + 1) * size - 1) / 2
-    if padding == 0:
-        return x
-    if padding == 2:
-        x = _mirrored(x, 0, 2 * (size - 1)) if align_corners else _mirrored(x, -1, 2 * size - 1)
-    return torch.clamp(x, 0, size - 1)
-
-
-def grid_sampler_3d(x: Any, grid: Any, interpolation: int, padding: int, align_corners: bool) -> Any:
-    """x: [batch, channels, depth, height, width], grid: [batch, d, h, w, 3] with (x, y, z) of each result."""
-    if interpolation not in (0, 1):
-        return NotImplemented
-    sizes = x.shape[2:]
-    batch, channels = x.shape[0], x.shape[1]
-    at = [_source(grid[..., 2 - i], sizes[i], padding, align_corners) for i in range(3)]
-    flat = x.reshape(batch, channels, sizes[0] * sizes[1] * sizes[2])
-    shape = (batch, 1, *grid.shape[1:4])
-
-    def read(corner: list[Any]) -> Any:
-        inside, place = None, None
-        for c, n in zip(corner, sizes, strict=True):
-            ok = (c >= 0) & (c <= n - 1)
-            inside = ok if inside is None else inside & ok
-            i = torch.clamp(c, 0, n - 1).to(torch.int64)
-            place = i if place is None else place * n + i
-        assert inside is not None
-        assert place is not None
-        index = place.reshape(batch, 1, -1).expand(batch, channels, place.numel() // batch)
-        values = flat.gather(2, index).reshape(batch, channels, *grid.shape[1:4])
-        return torch.where(inside.reshape(shape), values, 0.0)
-
-    if interpolation == 1:
-        return read([torch.round(c) for c in at])
-    low = [torch.floor(c) for c in at]
-    total = None
-    for corner in itertools.product((0, 1), repeat=3):
-        part = None
-        for c, start, step in zip(at, low, corner, strict=True):
-            share = c - start if step else 1 - (c - start)
-            part = share if part is None else part * share
-        assert part is not None
-        term = read([start + step for start, step in zip(low, corner, strict=True)]) * part.reshape(shape)
-        total = term if total is None else total + term
-    return total
 
 
 # -------------------------------------------------------------------------------------------------- histograms
@@ -231,7 +171,6 @@ SAMPLING: Mapping[Any, Callable[..., Any]] = {
     aten.embedding_renorm.default: embedding_renorm,
     aten._embedding_bag.default: embedding_bag,
     aten._embedding_bag_forward_only.default: embedding_bag,
-    aten.grid_sampler_3d.default: grid_sampler_3d,
     aten.histogram.bins_tensor: histogram_edges,
     aten.histogram.bin_ct: histogram_bins,
     **_chebyshev(),

@@ -26,10 +26,11 @@ from .table_linalg import LINALG
 from .table_nn import NN
 from .table_pointwise import POINTWISE
 from .table_reduce import REDUCE
+from .table_resample import RESAMPLE
 from .table_scan import SCAN
 from .table_shape import SHAPE
 
-TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **ADAPTIVE, **INDEX, **LINALG}
+TABLE: Mapping[str, Row] = {**POINTWISE, **SHAPE, **REDUCE, **SCAN, **NN, **ADAPTIVE, **INDEX, **LINALG, **RESAMPLE}
 _OTHER_NAMES = {
     "true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub", "negative": "neg", "absolute": "abs",
     "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "clip": "clamp",
