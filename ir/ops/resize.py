@@ -146,9 +146,10 @@ class Resize(ElementOp):
         place = add(cast(i, DType.f32), const(half, DType.f32)) if half else cast(i, DType.f32)
         found = cast(_floor(mul(place, self._ratio(axis, size, out, DType.f32))), DType.i64)
         last = _minimum(found, index(size - 1))
-        if half:
+        if half or (self.scales is not None and len(self.size) != 2):
             return last
-        # Exact where rounding might not be, as torch has it.
+        # Exact where rounding might not be, and whatever the scales: torch has it so for two spatial axes, and for
+        # one or three only without scales.
         if out == size:
             return i
         same = select(apply("eq", index(out), index(size)), i, last)
@@ -185,7 +186,8 @@ class Resize(ElementOp):
                 shape[axis + 2] = out
                 value = np.zeros(shape, value.dtype)
             elif self.mode.startswith("nearest"):
-                value = np.take(value, _nearest_places(self.mode, size, out, scale), axis + 2)
+                apart = scale is None or len(sizes) == 2
+                value = np.take(value, _nearest_places(self.mode, size, out, scale, apart), axis + 2)
             else:
                 shares = self._matrix(size, out, scale, DType.of(x.dtype).compute.numpy)
                 value = np.moveaxis(np.moveaxis(value, axis + 2, -1) @ shares.T, -1, axis + 2)
@@ -228,6 +230,7 @@ class Resize(ElementOp):
         scaled = (3 * h // 2, 4)
         yield Sample(cls(scaled, "linear", scales=(1.5, 1.9)), (tensor("f32", 1, "m", "n", 2),), sizes, atol=1e-5)
         yield Sample(cls(scaled, "nearest", scales=(1.5, 1.9)), (tensor("f32", 1, "m", "n", 2),), sizes)
+        yield Sample(cls((h,), "nearest", scales=(1.1,)), (tensor("f32", 1, "m", "n"),), sizes)
 
     @classmethod
     def refused(cls) -> Iterable[Refused]:
@@ -253,9 +256,10 @@ def _inside(place: Expr, size: Dim) -> Expr:
     return _minimum(_maximum(place, index(0)), index(size - 1))
 
 
-def _nearest_places(mode: str, size: int, out: int, scale: float | None) -> np.ndarray:
+def _nearest_places(mode: str, size: int, out: int, scale: float | None, apart: bool) -> np.ndarray:
+    """`apart`: whether the same size, and twice the size, are cases of their own."""
     i = np.arange(out)
-    if mode == "nearest" and out in (size, 2 * size):
+    if apart and mode == "nearest" and out in (size, 2 * size):
         return i // (out // size)
     ratio = np.float32(size) / np.float32(out) if scale is None else np.float32(1.0 / scale)
     half = np.float32(0.5 if mode == "nearest-exact" else 0.0)
