@@ -426,4 +426,4 @@ def test_without_nvrtc_we_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     with pytest.raises(CompileError, match="NVRTC, which is not installed") as refusal:
         compile_cuda(compilation(EXP).cuda, "sm_90")
-    assert "pip install 'pliant[cuda]'" in str(refusal.value)
+    assert "pip install 'cuda-python" in str(refusal.value)
