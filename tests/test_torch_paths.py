@@ -217,6 +217,19 @@ def test_a_batch_of_one_that_is_written_is_no_other_program() -> None:
     assert as_eager(made, write, [[(b, 4), (b, 5)] for b in (0, 1, 2, 5)]) == []
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_that_is_causal_for_more_than_one_query_is_one_program(causal: bool) -> None:
+    """As transformers has it: torch takes no symbolic truth value there, so that a length of 1 is traced as a number."""
+
+    def attend(x: Any, mask: Any = None) -> Any:
+        hides = x.shape[-2] > 1 and mask is None and causal
+        return F.scaled_dot_product_attention(x, x, x, mask, is_causal=hides)
+
+    made = imported(attend, [(2, 3, 5, 8)], [{0: Dim("batch", max=4), 2: Dim("length", max=16)}])
+    assert facts(made) == ["batch in 0..4", "length in 0..16"]
+    assert as_eager(made, attend, [[(b, 3, n, 8)] for b, n in ((1, 1), (2, 1), (2, 5), (1, 16), (3, 2))]) == []
+
+
 def test_two_dims_that_must_be_equal_are_an_error_by_their_names() -> None:
     dims = [{0: Dim("rows")}, {0: Dim("others")}]
     with pytest.raises(CompileError, match=r"right for `.* == .*` only"):

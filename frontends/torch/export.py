@@ -201,8 +201,8 @@ class _ModuleImport:
                     return program, asked
             raise export_advice(failure, *self.given) from failure
 
-    def _traced_at(self, given: Arguments) -> tuple[Any, Questions]:
-        shapes = automatic(self.dynamic_shapes)
+    def _traced_at(self, given: Arguments, fixed: frozenset[str] = frozenset()) -> tuple[Any, Questions]:
+        shapes = automatic(self.dynamic_shapes, fixed)
         return exported(own_copy(self.model), *given, shapes, self.strict, self.oblivious)
 
     def _read(
@@ -227,21 +227,26 @@ class _ModuleImport:
 
     def _tracer(self, first: _Trace) -> Callable[[Point, Facts], Traced | Failed]:
         def trace(point: Point, region: Facts) -> Traced | Failed:
-            """The model traced at other sizes."""
+            """The model traced at other sizes; those of 0 and 1 as numbers, where it cannot be as sizes."""
             given = resized(first.given, first.dims, point)
             if given is None:
                 return Failed("it was not traced", refused=False)
-            try:
-                program, asked = self._traced_at(given)
-                core, more = _core(program)
-                seen = self._read(program, core, given, (*asked, *more), first)
-                made = seen.assembled(region.facts)
-            except Exception as failure:  # noqa: BLE001  whatever torch or the model raises
-                said = str(failure).strip().split("\n")[0]
-                return Failed(f"it cannot be traced ({said})", fails(self.model, given))
-            return Traced(seen.core, made, (*seen.guards(), *_pinned(first.dims, metas_of(program), given)))
+            special = frozenset(name for name, value in point.items() if value in (0, 1))
+            for fixed in (frozenset[str](), special) if special else (frozenset[str](),):
+                try:
+                    return self._retraced(first, given, region, fixed)
+                except Exception as failure:  # noqa: BLE001  whatever torch or the model raises
+                    said = str(failure).strip().split("\n")[0]
+            return Failed(f"it cannot be traced ({said})", fails(self.model, given))
 
         return trace
+
+    def _retraced(self, first: _Trace, given: Arguments, region: Facts, fixed: frozenset[str]) -> Traced:
+        program, asked = self._traced_at(given, fixed)
+        core, more = _core(program)
+        seen = self._read(program, core, given, (*asked, *more), first)
+        made = seen.assembled(region.facts)
+        return Traced(seen.core, made, (*seen.guards(), *_pinned(first.dims, metas_of(program), given)))
 
 
 def _pinned(dims: Sequence[Any], metas: Sequence[Any], given: Arguments) -> tuple[Guard, ...]:

@@ -61,10 +61,15 @@ def symbol_names(program: Any, dynamic_shapes: Any) -> dict[str, str]:
     return {s: words[given[s]] if s in given else taken.fresh(s) for s in symbols}
 
 
-def automatic(dynamic_shapes: Any) -> Any:
-    """The same shapes with every Dim left open: what the user said of it is compared with what was found."""
+def automatic(dynamic_shapes: Any, fixed: frozenset[str] = frozenset()) -> Any:
+    """The same shapes with every Dim left open: what the user said of it is compared with what was found.
+
+    Dims of the names in `fixed` are the example's sizes.
+    """
 
     def freed(x: Any) -> Any:
+        if _is_named(x) and getattr(x, "root", x).__name__ in fixed:
+            return None
         return torch.export.Dim.AUTO if _is_open(x) else x
 
     return pytree.tree_map(freed, dynamic_shapes, is_leaf=_is_open)
