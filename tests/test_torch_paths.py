@@ -219,7 +219,7 @@ def test_a_batch_of_one_that_is_written_is_no_other_program() -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_that_is_causal_for_more_than_one_query_is_one_program(causal: bool) -> None:
-    """As transformers has it: torch takes no symbolic truth value there, so that a length of 1 is traced as a number."""
+    """As transformers has it: torch takes no symbolic truth value there, so a length of 1 is traced as a number."""
 
     def attend(x: Any, mask: Any = None) -> Any:
         hides = x.shape[-2] > 1 and mask is None and causal

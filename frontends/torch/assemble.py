@@ -21,10 +21,10 @@ from .names import Names
 from .program import Imported, Result
 from .promote import dtype_of
 from .sizes import Sizes
-from .walk import Assumption, Walker
+from .walk import Assumption, WalkAgain, Walker
 from .weights import Array, WeightStore, array_of, type_of
 
-_WALKS = 4
+_WALKS = 8
 """Walks over a graph: facts found to be needed late may settle sizes of what came before."""
 
 
@@ -57,11 +57,18 @@ class Assembly:
     def run(self, facts: Sequence[Fact]) -> Assembled:
         """The function under these facts, and those that are needed besides; CompileError where it has no meaning."""
         assumed: list[Assumption] = []
+        made: Assembled | None = None
         for _ in range(_WALKS):
-            made = self._walk((*facts, *(a.fact for a in assumed)))
+            try:
+                made = self._walk((*facts, *(a.fact for a in assumed)))
+            except WalkAgain as again:
+                assumed += again.assumed
+                continue
+            assumed += made.assumed
             if not made.assumed:
                 break
-            assumed += made.assumed
+        if made is None:
+            raise error("the program needs more facts than were tried", notes=tuple(map(str, assumed)))
         return replace(made, assumed=tuple(assumed))
 
     def _symbols(self, kind: type) -> frozenset[str]:

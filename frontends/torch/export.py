@@ -34,7 +34,7 @@ from ...ir.facts import Compare, Fact, Facts
 from .advice import export_advice
 from .aliasing import refuse_shared
 from .assemble import Assembled, Assembly
-from .check import compared_with, fails, refuse_changed_attributes, survives_nothing, unguarded
+from .check import compared_with, fails, is_settled, refuse_changed_attributes, survives_nothing, unguarded
 from .conditions import Clause
 from .devices import refuse_valueless
 from .examples import Arguments, dims_of, example_of, metas_of, resized, sizes_of
@@ -162,7 +162,7 @@ class _ModuleImport:
         for f in found:
             _satisfied(first.at(self.given), (f.fact,), str(f))
         imported = replace(made.imported, notes=(*notes, *paths.notes))
-        compared_with(self.model, "the model", imported, self.given, first.dims)
+        compared_with(self.model, "the model", imported, self.given, first.dims, steady=is_settled(core))
         return imported
 
     def _first(self) -> tuple[Any, Arguments, Questions]:
@@ -326,9 +326,12 @@ def number_symbols(*programs: Any) -> frozenset[str]:
 
 
 def export(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Any:
-    """torch.export's program, traced as an import traces it; CompileError with our advice where torch fails."""
+    """torch.export's program, traced as an import traces it, with every Dim left open.
+
+    CompileError with our advice where torch fails.
+    """
     try:
-        return exported(model, tuple(args), dict(kwargs or {}), dynamic_shapes)[0]
+        return exported(model, tuple(args), dict(kwargs or {}), automatic(dynamic_shapes))[0]
     except Exception as failure:  # whatever torch or the model raises
         raise export_advice(failure, args, kwargs) from failure
 
@@ -369,5 +372,6 @@ def _program_imported(program: Any, core: Any, dynamic_shapes: Any, numbers: fro
     made = assembly.run(known.facts)
     notes = (*known.notes, *(str(a) for a in made.assumed))
     imported = replace(made.imported, notes=notes)
-    compared_with(unguarded(program), "the exported program", imported, given, dims, survives_nothing(program))
+    empty, steady = survives_nothing(program), is_settled(program)
+    compared_with(unguarded(program), "the exported program", imported, given, dims, empty, steady)
     return imported

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.dims import Dim
+from ...ir.facts import Compare
 from ...ir.graph import Operand
 from ...ir.types import DType
 from .context import Args, Context, Result, Row
@@ -41,6 +42,9 @@ def addmm(t: Context, a: Args) -> Operand:
 
 
 def addmv(t: Context, a: Args) -> Operand:
+    rows = t.type(a.mat).dims[0]
+    if t.type(a.self).dims == (Dim.of(1),) and rows != 1:
+        t.need(Compare("<=", 1, rows), f"`{t.target}` of no rows gives the one element that it adds", narrows=True)
     return scaled_sum(t, a.self, matmul(t, a.mat, a.vec), a.beta, a.alpha)
 
 

@@ -70,14 +70,20 @@ def permute(t: Context, a: Args) -> Operand:
 
 
 def squeeze(t: Context, a: Args) -> Operand:
-    """Axes of size 1; a size that may be 1 is not, as the rank of the result says."""
+    """Axes of size 1; whether sizes that may be 1 are, the rank of the result says."""
     axes = t.axes(a.get("dim"), a.self, empty_is_all=a.get("dim") is None)
-    dims, one = t.type(a.self).dims, list[int]()
-    for d in axes:
-        if t.b.facts.prove_eq(dims[d], 1):
-            one.append(d)
+    dims, known = t.type(a.self).dims, t.b.facts
+    one = [d for d in axes if known.prove_eq(dims[d], 1)]
+    open_ = [d for d in axes if d not in one and not known.prove_ne(dims[d], 1)]
+    dropped = t.rank(a.self) - t.ranks[0] - len(one)
+    if dropped not in (0, len(open_)):
+        raise t.fail("which of its axes have size 1 is not known", "name one axis, `x.squeeze(dim)`")
+    for d in open_:
+        if dropped:
+            t.need(Compare("==", dims[d], 1), f"`{t.target}` keeps an axis of another size than 1", narrows=True)
         else:
             t.need(Compare("!=", dims[d], 1), f"`{t.target}` would drop an axis of size 1", narrows=True)
+    one += open_ if dropped else []
     return t.op("squeeze", a.self, axis=tuple(one)) if one else a.self
 
 

@@ -12,7 +12,7 @@ import torch
 from ...ir.build import FunctionBuilder
 from ...ir.diagnostics import CompileError, Diagnostic, error
 from ...ir.dims import Dim
-from ...ir.facts import Fact
+from ...ir.facts import Compare, Fact
 from ...ir.graph import Operand
 from ...ir.types import DType
 from .arithmetic import Arithmetic, Real, Truth
@@ -125,6 +125,14 @@ class Assumption:
 
     def __str__(self) -> str:
         return f"{self.fact}: {self.why}" + (f" (at {self.place})" if self.place is not None else "")
+
+
+class WalkAgain(Exception):
+    """Types that were inferred are others under the facts that were found since."""
+
+    def __init__(self, assumed: tuple[Assumption, ...]) -> None:
+        super().__init__("the graph is to be walked again")
+        self.assumed = assumed
 
 
 @dataclass
@@ -307,8 +315,21 @@ class Walker:
                     raise
                 tried |= {*wanted}
                 del self.b.statements[count:]
+                why = f"`{context.target}`: {failure.diagnostics[0].message}"
+                if any(self._is_one(fact, why) for fact in wanted):
+                    raise WalkAgain(tuple(self.assumed)) from failure
                 for fact in wanted:
-                    self.assume(fact, f"`{context.target}`: {failure.diagnostics[0].message}", spreads)
+                    self.assume(fact, why, spreads)
+
+    def _is_one(self, fact: Fact, why: str) -> bool:
+        """Whether one of two sizes that are to be equal is 1 in the example, and broadcast there: that is assumed."""
+        if not isinstance(fact, Compare) or fact.op != "==":
+            return False
+        a, b = self._at_example(fact.lhs), self._at_example(fact.rhs)
+        if a == b or 1 not in (a, b):
+            return False
+        self.assume(Compare("==", fact.lhs if a == 1 else fact.rhs, 1), why, narrows=True)
+        return True
 
     def _hold(self, node: Any) -> None:
         """An assertion on sizes: a fact.  What it says of data is refused where that is used."""
