@@ -24,6 +24,7 @@ from ...ir.facts import Compare, CompareOp, Fact
 from ...ir.graph import GlobalRef, Operand, Var
 from ...ir.types import DType
 from .rounding import ceiled, floored, reach
+from .sizes import Sizes
 
 
 @dataclass(frozen=True)
@@ -203,19 +204,7 @@ class Arithmetic:
         if condition.op == "not":
             return 1 - self.indicator(condition.args[0])
         a, b = (Dim.of(self._side(x)) for x in condition.args)
-        match condition.op:
-            case "le":
-                return _at_most(a, b)
-            case "lt":
-                return _at_most(a + 1, b)
-            case "ge":
-                return _at_most(b, a)
-            case "gt":
-                return _at_most(b + 1, a)
-            case "eq":
-                return _at_most(a, b) * _at_most(b, a)
-            case _:
-                return 1 - _at_most(a, b) * _at_most(b, a)
+        return Sizes.indicator_of(Compare(_COMPARED[condition.op], a, b))
 
     def facts(self, condition: Number) -> tuple[Fact, ...]:
         """What holds where a condition on sizes does; CompileError where that is no fact."""
@@ -368,11 +357,6 @@ def _nearest(ratio: _Ratio) -> Dim:
     p, q = 2 * top + bottom, 2 * bottom
     half = Dim.max(0, 1 - p % q)  # 1 where it lies in the middle
     return p // q - half * ((p // q) % 2)
-
-
-def _at_most(a: Dim, b: Dim) -> Dim:
-    """1 where a <= b, else 0."""
-    return Dim.max(0, Dim.min(1, b - a + 1))
 
 
 def _no_size(why: str, help: str) -> CompileError:

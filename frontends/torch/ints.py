@@ -78,15 +78,6 @@ def has_ints(graph: Any) -> bool:
     return any(n.op == "placeholder" and isinstance(n.meta.get("val"), torch.SymInt) for n in graph.nodes)
 
 
-def slices_by_argument(program: Any) -> bool:
-    """Whether torch did not say what an integer argument that varies makes of a size, but took a new symbol for it."""
-    if not has_ints(program.graph):
-        return False
-    holders = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
-    known = symbols_of([v for v in holders if isinstance(v, (torch.Tensor, torch.SymInt))])
-    return any(str(s) not in known for expr in program.range_constraints for s in expr.free_symbols)
-
-
 def conditions(program: Any) -> Iterator[Any]:
     """What torch asks of the sizes and integers of a program, as torch's expressions.
 

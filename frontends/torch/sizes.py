@@ -153,17 +153,6 @@ class Sizes:
             raise unknown(expr, "it compares fractions")
         return Compare(_RELATIONS[kind], a.numerator * b.denominator, b.numerator * a.denominator)
 
-    def facts(self, expr: Any) -> tuple[Compare, ...]:
-        """What a condition over sizes says; CompileError for a function without a meaning."""
-        kind = type(expr).__name__
-        if kind == "BooleanTrue":
-            return ()
-        if kind == "And":
-            return tuple(f for part in expr.args for f in self.facts(part))
-        if kind == "Or" or (kind == "Not" and type(expr.args[0]).__name__ in ("And", "Or")):
-            return (Compare("==", self.indicator(expr), 1),)
-        return (plain(self.relation(expr)),)
-
 
 def answered(expr: Any, answer: Any) -> Any:
     """The condition that an expression has the value that it was found to have."""
